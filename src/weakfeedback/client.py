@@ -302,9 +302,14 @@ class Learner:
     def _send(self, call: _Call) -> Any:
         return self._client._send(call)
 
-    def decide(self, context: Sequence[float] | None = None, *, key: str | None = None) -> Decision:
-        """Request a decision. Without ``key`` one is generated, so that a lost answer causes no second decision."""
-        return _decision(self._send(_decide(self._path, context, key)))
+    def decide(
+        self, context: Sequence[float] | None = None, *, key: str | None = None, group: str | None = None
+    ) -> Decision:
+        """Request a decision. Without ``key`` one is generated, so that a lost answer causes no second decision.
+
+        ``group`` is for a learner that keeps a promise: what kind of request it is.
+        """
+        return _decision(self._send(_decide(self._path, context, key, group)))
 
     def decide_many(
         self, count: int, contexts: Sequence[Sequence[float]] | None = None, *, key: str | None = None
@@ -334,9 +339,9 @@ class Learner:
         """Cancel a decision; ``cost`` was spent on it."""
         self._send(_cancel(self._path, id, cost, reason))
 
-    def begin(self, *, key: str | None = None) -> Step:
+    def begin(self, *, key: str | None = None, group: str | None = None) -> Step:
         """Begin a round of an adaptive learner: call the stage that the step names, and `tell` its answer."""
-        return _step(self._send(_begin(self._path, key)))
+        return _step(self._send(_begin(self._path, key, group)))
 
     def tell(self, step: Step, output: Any, **told: Any) -> Step:
         """Send the output of the stage that ``step`` asks for; also ``score=``, ``cost=``, ``chances=``."""
@@ -388,6 +393,12 @@ class Learner:
     def recost(self, stage_costs: Sequence[float] | None = None, error_cost: float | None = None) -> None:
         """Continue with new prices; the counts stay."""
         self._send(_recost(self._path, stage_costs, error_cost))
+
+    def promise(
+        self, agree: float | None = None, budget: float | None = None, reference: str | None = None
+    ) -> None:
+        """Promise something else from the next request on: a share, money a request, or another reference."""
+        self._send(_promise(self._path, agree, budget, reference))
 
     def series(self, start: int, end: int, step: int = 60) -> dict[str, Any]:
         """Return sums per minute, or per step of whole minutes; times are in seconds since 1970."""
@@ -479,9 +490,11 @@ class AsyncLearner:
     async def _send(self, call: _Call) -> Any:
         return await self._client._send(call)
 
-    async def decide(self, context: Sequence[float] | None = None, *, key: str | None = None) -> Decision:
+    async def decide(
+        self, context: Sequence[float] | None = None, *, key: str | None = None, group: str | None = None
+    ) -> Decision:
         """See `Learner.decide`."""
-        return _decision(await self._send(_decide(self._path, context, key)))
+        return _decision(await self._send(_decide(self._path, context, key, group)))
 
     async def decide_many(
         self, count: int, contexts: Sequence[Sequence[float]] | None = None, *, key: str | None = None
@@ -508,9 +521,9 @@ class AsyncLearner:
         """See `Learner.cancel`."""
         await self._send(_cancel(self._path, id, cost, reason))
 
-    async def begin(self, *, key: str | None = None) -> Step:
+    async def begin(self, *, key: str | None = None, group: str | None = None) -> Step:
         """See `Learner.begin`."""
-        return _step(await self._send(_begin(self._path, key)))
+        return _step(await self._send(_begin(self._path, key, group)))
 
     async def tell(self, step: Step, output: Any, **told: Any) -> Step:
         """See `Learner.tell`."""
@@ -564,6 +577,12 @@ class AsyncLearner:
     ) -> None:
         """See `Learner.recost`."""
         await self._send(_recost(self._path, stage_costs, error_cost))
+
+    async def promise(
+        self, agree: float | None = None, budget: float | None = None, reference: str | None = None
+    ) -> None:
+        """See `Learner.promise`."""
+        await self._send(_promise(self._path, agree, budget, reference))
 
     async def series(self, start: int, end: int, step: int = 60) -> dict[str, Any]:
         """See `Learner.series`."""
@@ -643,8 +662,8 @@ def _given(**told: Any) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value is not None}
 
 
-def _decide(path: str, context: Any, key: str | None) -> _Call:
-    return _Call("POST", f"{path}/decide", _given(context=_listed(context)), _key(key))
+def _decide(path: str, context: Any, key: str | None, group: str | None) -> _Call:
+    return _Call("POST", f"{path}/decide", _given(context=_listed(context), group=group), _key(key))
 
 
 def _decide_many(path: str, count: int, contexts: Any, key: str | None) -> _Call:
@@ -660,8 +679,8 @@ def _cancel(path: str, id: int, cost: float, reason: str) -> _Call:
     return _Call("POST", f"{path}/decisions/{_id(id)}/cancel", {"cost": cost, "reason": reason})
 
 
-def _begin(path: str, key: str | None) -> _Call:
-    return _Call("POST", f"{path}/begin", {}, _key(key))
+def _begin(path: str, key: str | None, group: str | None) -> _Call:
+    return _Call("POST", f"{path}/begin", _given(group=group), _key(key))
 
 
 def _tell(path: str, step: Step, output: Any, told: dict[str, Any]) -> _Call:
@@ -694,6 +713,10 @@ def _audit_labels(path: str, audit: int, labels: Mapping[int, Any]) -> _Call:
 
 def _recost(path: str, stage_costs: Any, error_cost: float | None) -> _Call:
     return _Call("PATCH", f"{path}/costs", _given(stage_costs=_listed(stage_costs), error_cost=error_cost))
+
+
+def _promise(path: str, agree: float | None, budget: float | None, reference: str | None) -> _Call:
+    return _Call("PATCH", f"{path}/costs", _given(agree=agree, budget=budget, reference=reference))
 
 
 def _series(path: str, start: int, end: int, step: int) -> _Call:

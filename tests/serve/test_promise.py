@@ -8,6 +8,9 @@ import pytest
 from tests.serve.harness import quick, run, serving
 
 from weakfeedback import Cascade, Router, Scored
+from weakfeedback.client import local_service
+from weakfeedback.serve.auth import Auth
+from weakfeedback.serve.page.routes import Page
 
 PLACE = "/v1/learners/p"
 NAMES = ["small", "large"]
@@ -143,3 +146,39 @@ def test_configurations_that_contradict_themselves_are_explained(
             assert grouped.data["code"] == "wrong_context"
 
     asyncio.run(play())
+
+
+def test_the_page_says_what_was_promised_and_what_differs(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+            await call("PUT", PLACE, {**ROUTER, "currency": "EUR"})
+            for n in range(90):
+                told = (await call("POST", PLACE + "/decide", {"group": "ab"[n % 2]})).data
+                if len(told["call"]) > 1:
+                    await call("POST", f"{PLACE}/decisions/{told['id']}/feedback", {"outputs": ["a", "a"]})
+            shown = await Page(service, Auth(), list).learner("p", "15m")
+            assert shown["summary"]["headline"]["rest"].endswith(" 90 were promised.")
+            assert shown["summary"]["other"]["high"] != "0"
+            said = [one["text"] for one in shown["summary"]["trust"]]
+            assert "Promise: at least 90 % of the answers as from large. On average over our coins." in said
+            assert any(text.startswith("Allowance 9 of 100:") for text in said)
+            assert not any(text.startswith("Money:") for text in said)
+            assert (shown["watched"], shown["audited"]) == (False, False)
+
+    asyncio.run(play())
+
+
+def test_the_client_names_groups_and_changes_the_promise() -> None:
+    with local_service() as service:
+        learner = service.create("p", **{k: v for k, v in ROUTER.items() if k != "options"})
+        decision = learner.decide(group="mail")
+        assert learner.feedback(decision.id, ["a", "a"]) == "accepted"
+        learner.promise(budget=3.0)
+        report = learner.report()
+        assert list(report["details"]["by_group"]) == ["mail"]
+        assert report["details"]["settings"]["budget"] == 3.0
+        steps = service.create("s", **{k: v for k, v in STEPS.items() if k != "options"})
+        step = steps.begin(group="mail")
+        while step.stage is not None:
+            step = steps.tell(step, "a", score=0.5)
+        assert list(steps.report()["details"]["by_group"]) == ["mail"]

@@ -237,7 +237,7 @@ class PromiseReport(Report):
             )
         if self.allowance is not None and self.bucket is not None:
             lines.append(
-                f"Allowance {math.floor(self.allowance + 1e-9)} of {money(self.bucket)}: so many answers may still "
+                f"Allowance {math.floor(self.allowance + 1e-9)} of {self.bucket:g}: so many answers may still "
                 f"differ before {reference} has to answer everything."
             )
         return lines

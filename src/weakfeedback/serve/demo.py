@@ -30,10 +30,11 @@ PER_MINUTE = 30  # questions to each learner
 SLOWER = 3  # an adaptive learner, asked after every answer, gets this many times fewer questions
 PERIOD = 0.5  # seconds between rounds of live questions
 
-_priced = {"error_cost": ERROR_COST, "currency": "USD", "seed": 1}
+_money = {"currency": "USD", "seed": 1}
+_priced = {"error_cost": ERROR_COST, **_money}
 LEARNERS: dict[str, dict[str, Any]] = {
     "support": {"kind": "cascade", "stages": list(MODELS), "stage_costs": PRICES, **_priced},
-    "mailroom": {"kind": "router", "models": list(MODELS), "prices": PRICES, **_priced},
+    "mailroom": {"kind": "router", "models": list(MODELS), "prices": PRICES, "agree": 0.95, **_money},
     "returns": {"kind": "contextual", "stages": ["rules", "large"], "stage_costs": [0.0002, 0.03], **_priced},
     "claims": {"kind": "adaptive", "stages": list(MODELS), "stage_costs": PRICES, **_priced},
     "refunds": {"kind": "cascade", "stages": list(MODELS), "stage_costs": PRICES, **_priced},

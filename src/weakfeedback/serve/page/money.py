@@ -61,10 +61,12 @@ def headline(report: dict[str, Any], watch: Activity, other: dict[str, Any] | No
     same = ""
     if other is not None and other["known"] and not other["nothing"] and other["enough"]:
         same = f", and about {other['same']} of 100 answers are the same as {base}\N{RIGHT SINGLE QUOTATION MARK}s"
+    agree = (report["details"].get("settings") or {}).get("agree")
+    promised = "" if agree is None or not same else f" {100 * agree:g} were promised."
     return {
         "name": report["name"],
         "spent": amount(spent, currency),
-        "rest": f"{instead}{same}.",
+        "rest": f"{instead}{same}.{promised}",
         "lost": gain < 0.0,
     }
 
@@ -79,14 +81,16 @@ def other_side(report: dict[str, Any], watch: Activity, invoice: Invoice) -> dic
     if watch.kind == "allocation" or saved is None or not watch.decided or report.get("spent") is None:
         return None
     base, currency = watch.baseline, report["currency"]
-    told: dict[str, Any] = {"known": watch.kind in WATCHED, "base": watch.names[base], "nothing": False}
-    if not told["known"]:
+    kept = report.get("promise")  # which knows it from its coins, whatever the models do
+    known = kept is not None or watch.kind in WATCHED
+    told: dict[str, Any] = {"known": known, "base": watch.names[base], "nothing": False}
+    if not known:
         return told
     answers = [line.answers for line in invoice.lines] if invoice.terms is not None else watch.stops
     rates = {tuple(item["pair"]): item for item in report.get("disagreement") or ()}
     about = low = high = 0.0
     enough = True
-    for k, given in enumerate(answers):
+    for k, given in enumerate(answers if kept is None else ()):
         if k == base or not given:
             continue
         item = rates.get((min(k, base), max(k, base)))
@@ -96,6 +100,9 @@ def other_side(report: dict[str, Any], watch: Activity, invoice: Invoice) -> dic
         low += given * (item["low"] if item is not None else 0.0)
         high += given * (item["high"] if item is not None else 1.0)
     total = sum(answers)
+    if kept is not None:
+        total, enough = kept["requests"], kept["state"] != "learning"
+        about, high = kept["differ"] * total, kept["differ_at_most"] * total
     error = report["details"].get("error_cost")
     told |= {
         "nothing": high == 0.0,

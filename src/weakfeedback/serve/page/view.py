@@ -199,6 +199,9 @@ def _does_sentence(report: dict[str, Any], watch: Activity) -> str:
         return f"It {KINDS[watch.kind][1]}. Nothing was decided yet."
     compared = sum(tries for tries, _ in watch.differed.values())
     basis = f"It knows that from {counted(compared, 'comparison')} of two answers, and from no label."
+    if report.get("promise") is not None:
+        kept = report["promise"]
+        return f"{kept['reference']} answers, and another one where that is the same often enough. {basis}"
     if watch.kind == "router":
         stage = names[settled or 0]
         return f"For most requests it calls {stage} alone and uses its answer. {basis}"
@@ -293,6 +296,8 @@ def _trust(report: dict[str, Any], watch: Activity, now: int) -> list[dict[str, 
             }
         )
     details = report.get("details") or {}
+    if report.get("promise") is not None:
+        return [*found, *promise_statements(report["promise"])]
     certificate = details.get("certificate")
     if certificate is not None and len(watch.names) > 1:
         found.append(_certificate_statement(certificate, watch))
@@ -316,6 +321,28 @@ def _trust(report: dict[str, Any], watch: Activity, now: int) -> list[dict[str, 
             {"state": "open", "text": "Never audited: a few labels would tell whether the stop is right."}
         )
     return found
+
+
+PROMISE_STATES = {
+    "kept": "good",
+    "shadow": "open",
+    "learning": "open",
+    "nothing to save": "open",
+    "at risk": "bad",
+    "above": "bad",
+}
+
+
+def promise_statements(promise: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the promise in the words of its report: the first sentence has its state."""
+    first, *more = [line for line in promise["words"] if line and not line.startswith(" ")]
+    state = PROMISE_STATES.get(promise["state"], "open")
+    said = [{"state": state, "text": first}]
+    for k, line in enumerate(more):
+        if not line.startswith(("Money:", "Worth it", "group ")):  # they stand in the cards
+            unsure = line.startswith(("Not ", "Too early", "The promise is for all"))
+            said.append({"state": "open" if unsure else state if k == 0 else "good", "text": line})
+    return said
 
 
 def _adaptive_words(details: dict[str, Any]) -> str:
