@@ -5,7 +5,7 @@ from pathlib import Path
 
 from weakfeedback.serve.api import OPERATIONS
 from weakfeedback.serve.auth import Auth
-from weakfeedback.serve.models import PROBLEMS
+from weakfeedback.serve.models import CHAT_PROBLEMS, PROBLEMS
 from weakfeedback.serve.openapi import document, sections
 from weakfeedback.serve.page.routes import page_of
 
@@ -60,7 +60,10 @@ def written() -> str:
     for one in made["info"]["x-limits"].values():
         lines.append(f"| {one['what']} | {one['text']} | {PROBLEMS[one['code']][0]} `{one['code']}` |")
     lines += ["", "## Problems", "", "| code | status | |", "|---|---|---|"]
-    lines += [f"| `{code}` | {status} | {title} |" for code, (status, title) in sorted(PROBLEMS.items())]
+    lines += [
+        f"| `{code}` | {status} | {title} |"
+        for code, (status, title) in sorted({**PROBLEMS, **CHAT_PROBLEMS}.items())
+    ]
     return "\n".join(lines) + "\n" + CLIENT
 
 

@@ -259,6 +259,14 @@ def test_a_promise_is_kept_by_route_with_probabilities_as_scores():
     assert again.route(X[:50]).tolist() == found.route(X[:50]).tolist()
 
 
+def test_named_stages_have_their_names_in_the_report(data):
+    stages = list(zip(["cheap", "dear"], trees(1, 5)))
+    assert cascade(stages).fit(*data).report().to_frame().index.tolist() == ["cheap", "dear"]
+    promised = cascade(stages, error_cost=None, agree=0.95).fit(*data)
+    assert "as from dear." in str(promised.report())
+    assert pickle.loads(pickle.dumps(promised)).report().reference == "dear"
+
+
 def test_decisions_after_every_answer(data):
     X, y = data
     found = cascade(policy="USS-A", prefit=False, error_cost=100).fit(X, y)

@@ -185,6 +185,7 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 seed,
                 agree=self.agree,
                 budget=self.budget,
+                names=[name for name, _ in _name_stages(self.stages)] or None,
             )
 
     def route(self, X: Any, batch_size: int = 256) -> np.ndarray:

@@ -10,7 +10,7 @@ from weakfeedback import datasets
 from weakfeedback.adaptive.problem import AdaptiveProblem
 from weakfeedback.datasets import stages
 from weakfeedback.datasets.answers import CHAINS, load_answers
-from weakfeedback.settings.instances import Described, find_instance
+from weakfeedback.settings.instances import Described, names_and_describe
 
 REFERENCE = 0.1  # the price of the reference of recorded answers, in units of an error
 PRICES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # of running all stages, in units of an error
@@ -39,24 +39,6 @@ class Instance(Described):
     _record: Loader | None = field(
         default=None, kw_only=True, repr=False, compare=False
     )  # None: recorded answers
-
-
-def names() -> tuple[str, ...]:
-    """Return the names of all instances of this setting.
-
-    >>> names()[:2]
-    ('bc-adaptive-1', 'bc-adaptive-2')
-    """
-    return tuple(_INSTANCES)
-
-
-def describe(name: str) -> Instance:
-    """Return the description of an instance, without its data.
-
-    >>> describe("bc-adaptive-3").summary
-    'breast cancer, 3 stages, all of them cost 0.1 errors'
-    """
-    return find_instance(name, _INSTANCES)
 
 
 def load(name: str, data: Any = None) -> AdaptiveProblem:
@@ -127,3 +109,4 @@ _INSTANCES = {
         ),
     )
 }
+names, describe = names_and_describe(__name__, _INSTANCES)

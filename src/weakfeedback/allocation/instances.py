@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.allocation.problem import AllocationProblem
-from weakfeedback.settings.instances import Described, find_instance
+from weakfeedback.settings.instances import Described, names_and_describe
 
 
 @dataclass(frozen=True)
@@ -43,24 +43,6 @@ class Instance(Described):
     delta: float | None = None
     data: str = ""
     setting: str = "allocation"
-
-
-def names() -> tuple[str, ...]:
-    """Return the names of all instances of this setting.
-
-    >>> names()
-    ('I', 'II', 'III', 'IV', 'NUM1', 'NUM2', 'NUM3')
-    """
-    return tuple(_INSTANCES)
-
-
-def describe(name: str) -> Instance:
-    """Return the description of an instance.
-
-    >>> describe("iv").stated_gamma
-    0.01
-    """
-    return find_instance(name, _INSTANCES)
 
 
 def load(
@@ -166,3 +148,4 @@ _INSTANCES = {
         ),
     )
 }
+names, describe = names_and_describe(__name__, _INSTANCES)

@@ -12,7 +12,7 @@ from weakfeedback.cascade.numbers import NumericProblem
 from weakfeedback.cascade.problem import CascadeProblem
 from weakfeedback.cascade.theory import uniform_counterexample
 from weakfeedback.datasets.numbers import SETS
-from weakfeedback.settings.instances import Described, find_instance
+from weakfeedback.settings.instances import Described, names_and_describe
 
 # Builds a problem from cumulative costs and the folder of the medical data (None: the environment variable).
 Maker = Callable[[tuple[float, ...], Any], CascadeProblem | NumericProblem]
@@ -44,24 +44,6 @@ class Instance(Described):
     stated_weak_dominance: bool
     setting: str = "cascade"
     _make: Maker = field(kw_only=True, repr=False, compare=False)
-
-
-def names() -> tuple[str, ...]:
-    """Return the names of all instances of this setting.
-
-    >>> names()[:2]
-    ('bsc-1', 'bsc-2')
-    """
-    return tuple(_INSTANCES)
-
-
-def describe(name: str) -> Instance:
-    """Return the description of an instance, without its data.
-
-    >>> describe("bsc-2").stated_optimal_arm
-    1
-    """
-    return find_instance(name, _INSTANCES)
 
 
 def load(name: str, data: Any = None) -> Any:
@@ -223,3 +205,4 @@ _INSTANCES = {
         *(instance for name in SETS for instance in _numbers(name)),
     )
 }
+names, describe = names_and_describe(__name__, _INSTANCES)

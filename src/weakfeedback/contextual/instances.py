@@ -9,7 +9,7 @@ from typing import Any
 from weakfeedback import datasets
 from weakfeedback.contextual import families
 from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
-from weakfeedback.settings.instances import Described, find_instance
+from weakfeedback.settings.instances import Described, names_and_describe
 
 Problem = ContextualProblem | RealizableProblem
 # Builds a problem from cumulative costs and the folder of the medical data (None: the environment variable).
@@ -56,24 +56,6 @@ class Instance(Described):
     stated_weak_dominance_fraction: float
     setting: str = "contextual"
     _make: Maker = field(kw_only=True, repr=False, compare=False)
-
-
-def names() -> tuple[str, ...]:
-    """Return the names of all instances of this setting.
-
-    >>> names()[:2]
-    ('synthetic-1', 'synthetic-2')
-    """
-    return tuple(_INSTANCES)
-
-
-def describe(name: str) -> Instance:
-    """Return the description of an instance, without its data.
-
-    >>> describe("synthetic-1").stated_weak_dominance_fraction
-    0.997
-    """
-    return find_instance(name, _INSTANCES)
 
 
 def load(name: str, data: Any = None) -> Problem:
@@ -194,3 +176,4 @@ _INSTANCES = {
         *_both("heart-contextual", "heart", _heart, "heart disease (Cleveland), 3 classifiers", _HEART),
     )
 }
+names, describe = names_and_describe(__name__, _INSTANCES)

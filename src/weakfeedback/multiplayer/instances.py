@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weakfeedback.multiplayer.problem import MultiplayerProblem
-from weakfeedback.settings.instances import Described, find_instance
+from weakfeedback.settings.instances import Described, names_and_describe
 
 
 @dataclass(frozen=True)
@@ -44,24 +44,6 @@ class Instance(Described):
         return tuple(round(self.first - k * self.gap, 10) for k in range(self.arms))
 
 
-def names() -> tuple[str, ...]:
-    """Return the names of all instances of this setting.
-
-    >>> names()[:3]
-    ('e1', 'e2', 'arms-6')
-    """
-    return tuple(_INSTANCES)
-
-
-def describe(name: str) -> Instance:
-    """Return the description of an instance.
-
-    >>> describe("E2").players
-    6
-    """
-    return find_instance(name, _INSTANCES)
-
-
 def load(name: str, data: Any = None) -> MultiplayerProblem:  # noqa: ARG001
     """Return the problem with this name; ``data`` is unused (other settings need it).
 
@@ -95,3 +77,4 @@ _SWEEPS = (
     ),
 )
 _INSTANCES = {instance.name: instance for instance in (*_COMPARISONS, *_SWEEPS)}
+names, describe = names_and_describe(__name__, _INSTANCES)

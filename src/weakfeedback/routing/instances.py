@@ -8,7 +8,7 @@ from typing import Any
 
 from weakfeedback.datasets.answers import CHAINS, load_answers
 from weakfeedback.routing.problem import RoutingProblem
-from weakfeedback.settings.instances import Described, find_instance
+from weakfeedback.settings.instances import Described, names_and_describe
 
 
 @dataclass(frozen=True)
@@ -42,24 +42,6 @@ class Instance(Described):
             rows.append([1] + [0 if letter == "x" else 1 for letter in pattern])
             law.append(probability)
         return RoutingProblem(rows, law, self.prices)
-
-
-def names() -> tuple[str, ...]:
-    """Return the names of all instances of this setting.
-
-    >>> names()[:2]
-    ('prices-1-20-150', 'prices-1-3')
-    """
-    return tuple(_INSTANCES)
-
-
-def describe(name: str) -> Instance:
-    """Return the description of an instance.
-
-    >>> describe("prices-1-3").prices
-    (0.05, 0.15)
-    """
-    return find_instance(name, _INSTANCES)
 
 
 def load(name: str, data: Any = None) -> RoutingProblem:  # noqa: ARG001
@@ -122,3 +104,4 @@ _INSTANCES = {
         ),
     )
 }
+names, describe = names_and_describe(__name__, _INSTANCES)

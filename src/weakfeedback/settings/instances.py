@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from weakfeedback.validate import brief
@@ -49,3 +49,25 @@ def find_instance(name: Any, instances: Mapping[str, T]) -> T:
     near = [known[word] for word in difflib.get_close_matches(str(name).lower(), known, n=3)]
     allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(instances)}"
     raise ValueError(f"instance {brief(name)} is not known; {allowed}")
+
+
+def names_and_describe(
+    module: str, instances: Mapping[str, T]
+) -> tuple[Callable[[], tuple[str, ...]], Callable[[str], T]]:
+    """Return the functions ``names`` and ``describe`` of the module that has a setting's instances.
+
+    >>> names, describe = names_and_describe("here", {"bsc-1": 7, "bsc-2": 8})
+    >>> names(), describe("BSC-2")
+    (('bsc-1', 'bsc-2'), 8)
+    """
+
+    def names() -> tuple[str, ...]:
+        """Return the names of all instances of this setting."""
+        return tuple(instances)
+
+    def describe(name: str) -> T:
+        """Return the description of an instance, without its data."""
+        return find_instance(name, instances)
+
+    names.__module__ = describe.__module__ = module
+    return names, describe
