@@ -1,6 +1,7 @@
 """Live objects that keep a promise: as the simulation decides, whatever the models do, and over restarts."""
 
 import asyncio
+import contextlib
 import json
 import math
 import sqlite3
@@ -292,7 +293,7 @@ def test_the_chance_of_every_coin_is_in_the_journal(tmp_path):
     with Cascade.open(path, world.stages(), PRICES, agree=0.9, memory=64, seed=3, every=200) as live:
         for x in range(150):
             live(x)
-    with sqlite3.connect(path) as store:
+    with contextlib.closing(sqlite3.connect(path)) as store:
         told = [json.loads(body) for (body,) in store.execute("SELECT body FROM event WHERE kind = 'tell'")]
     tossed = [body for body in told if 0.0 < body.get("chance", 1.0) < 1.0]
     assert {body["first"] for body in tossed} <= {0, 1}

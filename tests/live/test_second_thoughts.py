@@ -15,7 +15,8 @@ def test_the_same_line_opens_a_contextual_cascade_again(tmp_path):
             path, 2, [1, 4], 100, features=QuadraticFeatures(2.0), seed=0
         ) as contextual:
             contextual.decide([0.1, 0.2])
-    assert len(ContextualCascade.open(path, 2).pending) == 2
+    with ContextualCascade.open(path, 2) as contextual:
+        assert len(contextual.pending) == 2
 
 
 def test_another_bound_of_the_features_is_refused(tmp_path):
