@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.draws import Script
 from tests.mutants import mutate, survives
-from tests.reference.csb_ts_drift import BINS, posterior
+from tests.reference.csb_ts_drift import BINS, DriftTwin, posterior
 
 from weakfeedback import Allocator
 from weakfeedback.allocation import CsbTsDrift
@@ -71,14 +71,40 @@ def test_decisions_by_hand(setting):
     deciding(CsbTsDrift, setting)
 
 
+def playing(kind, seed, setting, rounds=45):
+    """Every decision in a world that changes, against a twin with the same draws; some reports are missing."""
+    rng, K, C = np.random.default_rng(seed), 3, 5
+    rates = (1e-6, 0.02, 0.2)
+    policy, twin = kind(K, 2.0, C, rates, setting), DriftTwin(K, 2.0, C, rates, setting == "reward")
+    draws = [np.random.default_rng(seed), np.random.default_rng(seed)]
+    for t in range(rounds):
+        if t % 20 == 0:
+            needs, means = rng.integers(1, C + 1, K), rng.uniform(0.2, 1.0, K)
+        allocation, levels = policy.select(draws[0]), twin.select(draws[1])
+        assert (allocation / policy.step).tolist() == pytest.approx(levels), f"round {t}"
+        shown = (np.array(levels) >= needs) == (setting == "reward")
+        outcomes = np.where(rng.random(K) < means, rng.choice([1.0, 1.0, 0.7], K), 0.0) * shown
+        missing = rng.random(K) < 0.1
+        policy.update(allocation, np.where(missing, np.nan, outcomes), draws[0])
+        twin.update(levels, [None if gone else x for gone, x in zip(missing, outcomes.tolist())], draws[1])
+    np.testing.assert_allclose(policy.weight, twin.weights, atol=1e-9)
+    assert draws[0].random() == draws[1].random()
+
+
+@pytest.mark.parametrize("setting", BOTH)
+def test_every_decision_is_that_of_the_twin(setting):
+    for seed in range(2):
+        playing(CsbTsDrift, seed, setting)
+
+
 EDITS = [
     ("leak = h / (rows * bins)", "leak = h / rows"),
-    ("stayed = (1.0 - h) * law[t, j]", "stayed = law[t, j]"),
+    ("((1.0 - h) * law[t, j] + leak)", "(law[t, j] + leak)"),
     ("mean = (j + 0.5) / bins", "mean = (j + 1.0) / bins"),
-    ("if t + 1 > place:", "if t > place:"),
-    ("factor = mean if positive else 1.0 - mean", "factor = mean"),
-    ("                elif positive:\n                    factor = 0.0\n", ""),
-    ("            law[t, j] /= total\n", "            pass\n"),
+    ("shared = min(place, rows)", "shared = min(place + 1, rows)"),
+    ("factor[j] = mean if positive else 1.0 - mean", "factor[j] = mean"),
+    ("below = 0.0 if positive and not missing else 1.0", "below = 1.0"),
+    ("            law[t, j] *= inverse\n", "            pass\n"),
     ("self.weight[h] *= total", "pass"),
     ("SHARE = 0.001", "SHARE = 0.01"),
     ("if self.reward and level == 0:", "if level == 0:"),

@@ -80,3 +80,37 @@ def test_a_policy_of_thresholds_says_that_the_response_looks_gradual():
         fine = run(Allocator(3, 1.0, seed=seed, compiled=True), 2000, seed, steps)
         assert not fine.report().looks_gradual
         assert "looks_gradual" not in fine.report().to_dict()
+
+
+OTHERS = {
+    "CSB-DU": {"gamma": 0.02, "every": 20},
+    "CSB-SU": {},
+    "CSB-TS-same": {},
+    "CSB-MK": {"epsilon": 0.1, "gamma": 0.01, "delta": 0.01},
+    "CSB-DT": {"epsilon": 0.1, "gamma": 0.01, "delta": 0.01},
+    "CSB-SK": {"epsilon": 0.1, "delta": 0.01},
+}
+
+
+@pytest.mark.parametrize("policy", OTHERS)
+def test_every_policy_of_thresholds_says_it_by_the_last_rounds(policy):
+    """2 seeds each, fixed: an alarm takes six standard errors, and is the report's, not the policy's."""
+    level = np.linspace(0.0, 1.0, 101)
+    floors = np.where(level[None] < np.array([[0.3], [0.2], [0.4]]), 0.9, np.array([[0.2], [0.1], [0.3]]))
+    steps = np.where(level[None] < np.array([[0.4], [0.3], [0.7]]), np.array([[0.9], [0.05], [0.4]]), 0.0)
+    for seed in range(2):
+        gradual, fine = (Allocator(3, 1.0, policy=policy, seed=seed, **OTHERS[policy]) for _ in range(2))
+        found = []
+        for _ in range(4):
+            found.append(run(gradual, 125, seed, floors).report().looks_gradual)
+            assert not run(fine, 125, seed, steps).report().looks_gradual
+        assert any(found)
+        assert "use response='gradual'" in str(gradual.report()) or not found[-1]
+
+
+def test_thresholds_of_rewards_do_not_look_gradual():
+    level = np.linspace(0.0, 1.0, 101)
+    idle = np.where(level[None] < np.array([[0.4], [0.3], [0.5]]), 1.0, np.array([[0.1], [0.5], [0.8]]))
+    rewards = Allocator(3, 1.0, policy="CSB-TS-same", setting="reward", seed=0)
+    for _ in range(4):
+        assert not run(rewards, 100, 0, idle, reward=True).report().looks_gradual

@@ -683,3 +683,41 @@ def test_damaged_states_are_refused(damage):
     damage(state)
     with pytest.raises((StateError, ValueError)):
         Cascade.from_state(state)
+
+
+def test_few_expected_requests_are_not_spent_on_learning():
+    live = Cascade([lambda x: 0, lambda x: 0], [1, 20], agree=0.95, expected=80, seed=0)
+    assert {len(live(x).outputs) for x in range(60)} == {1}
+    assert (live.report().spent, live.report().saved) == (1200.0, 0.0)
+    assert "No stage was compared with stage 1 yet" in str(live.report())
+
+
+def test_coins_and_salts_are_fresh_without_a_seed():
+    salts = {Cascade(2, [1, 20], agree=0.95).promised.salt for _ in range(3)}
+    assert len(salts) == 3
+    assert (
+        Cascade(2, [1, 20], agree=0.95, seed=5).promised == Cascade(2, [1, 20], agree=0.95, seed=5).promised
+    )
+
+
+def test_an_answer_that_goes_out_unseen_takes_one_from_the_allowance():
+    live = Router(2, [1, 20], agree=0.9, seed=0)
+    with pytest.raises(ValueError, match="no room for an answer that nobody compares"):
+        live.unseen()
+    for _ in range(25):
+        live.decide()
+    allowance, bound = live.report().allowance, live.report().differ_at_most
+    live.unseen("g")
+    report = live.report()
+    assert report.allowance == pytest.approx(allowance - 1.0)
+    assert (report.blind, report.differ) == (1, 1 / 25)
+    assert report.differ_at_most >= bound
+    assert "1 of them went out unseen and count as differing." in str(report)
+
+
+def test_the_risk_of_an_answer_is_told():
+    live = cascade(World(18))
+    for x in range(200):
+        answer = live(x)
+        assert (live.risk(answer.id) == 0.0) == (answer.arm == 2)
+    assert live.risk(10**6) is None

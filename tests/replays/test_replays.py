@@ -69,6 +69,7 @@ def test_the_numbers_are_those_of_the_log(frame, found):
         assert low <= data[name]["spent"] <= high
     assert data["router"]["spent"] <= 20.0 * (1.05 * 1500 + 50)  # the bound of Pay-to-compare
     assert [way.name for way in found.ways()][-2:] == ["router (Pay-to-compare)", "adaptive rule (USS-A)"]
+    assert max(len(line) for line in str(found).splitlines()[2:-2]) <= 80
     json.dumps(data)
 
 

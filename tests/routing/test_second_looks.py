@@ -317,7 +317,7 @@ def test_p1_and_p6_bind_where_looks_are_wanted_for_ever(spread):
     policy, fell = play_badly([0.05, 0.1, 0.2], options, "tease", 3, 400, 0.9, spread)
     assert policy.extra > 0.9 * (policy.omega * policy.spent + policy.looks * 0.2)  # it binds
     assert policy.extra <= policy.omega * policy.spent + policy.looks * 0.2
-    assert fell > 0
+    assert fell == 0  # a check is always due and never paid for: no cheaper model answers alone
 
 
 def test_it_goes_down_where_models_agree_and_nowhere_else():

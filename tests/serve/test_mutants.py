@@ -14,7 +14,7 @@ from tests.serve.harness import CASCADE, Caller, opener, quick, run
 from weakfeedback.journal import JournalError, SqliteStore
 from weakfeedback.journal import recover as replay
 from weakfeedback.journal.events import StoreUnavailable
-from weakfeedback.serve import commit, learner, recover, service, steps
+from weakfeedback.serve import commit, learner, outbox, recover, service, steps
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.operations import answering, registry
 
@@ -129,6 +129,7 @@ def test_the_battery_finds_nothing_wrong_with_the_code_as_it_is(monkeypatch: pyt
 USED: dict[Any, list[tuple[Any, str]]] = {
     commit: [(service, "Committer")],
     learner: [(registry, "Learner"), (recover, "Learner")],
+    outbox: [(learner, "Outbox")],
     recover: [(service, "recover_all"), (recover, "recover_all")],
     replay: [(replay, "recover")],
     service: [(service, "Service")],
@@ -151,7 +152,7 @@ MUTANTS = {
     ),
     "leave out who came during the failure": (commit, "taken + self._queue, []", "taken, []"),
     "forget the key": (
-        learner,
+        outbox,
         "key, extra = tag or self._tag\n",
         "key, extra = None, (tag or self._tag).extra\n",
     ),

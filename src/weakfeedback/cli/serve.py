@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -136,6 +137,7 @@ def serve(
     if log not in ("human", "json"):
         raise Stop(f"--log must be human or json, got {log!r}")
     settings = settings_of(config, store, host, port, hosts, root_path)
+    settings.reload = partial(settings_of, config, store, host, port, hosts, root_path)
     from weakfeedback.serve.service import Options
 
     options = Options(

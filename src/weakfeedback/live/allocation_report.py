@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from weakfeedback.live.games.allocation import AllocationCounts
+from weakfeedback.live.games.allocation import AllocationCounts, Past
 from weakfeedback.live.report import Report, between, counted, percent
 from weakfeedback.validate import brief
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 SLACK = 1e-9  # relative tolerance on amounts
 SURPRISES = 2  # so many outcomes at odds with thresholds are no accident
+FEW, FAR = (
+    20,
+    6.0,
+)  # outcomes on each side of a split, and standard errors between them, that show a gradual response
 GRADUAL = (
     "the response looks gradual, or needs have changed: what was enough for long was not enough later; "
     "use response='gradual', or policy='CSB-TS-drift'"
@@ -211,8 +215,9 @@ def make_allocation_report(
     pending: int,
     tally: AllocationCounts,
     names: tuple[str, ...] | None = None,
+    history: Iterable[Past] = (),
 ) -> AllocationReport:
-    """Return the report from the counts and from what the policy knows."""
+    """Return the report from the counts, from what the policy knows and from the last rounds."""
     arms, rounds = tally.seen.size, tally.rounds
     if hasattr(policy, "belief"):
         thresholds, bounds, means, intervals = _joint_beliefs(policy, arms)
@@ -241,7 +246,7 @@ def make_allocation_report(
         unlearned=tally.unlearned,
         total=float(tally.total.sum()),
         even_total=rounds * expected(np.full(arms, budget / arms), thresholds, means, setting),
-        looks_gradual=getattr(policy, "surprises", 0) >= SURPRISES,
+        looks_gradual=_looks_gradual(policy, setting, history),
         changes=policy.changes()[0] if hasattr(policy, "changes") else None,
         rate=policy.changes()[1] if hasattr(policy, "changes") else None,
         responses=tuple(policy.response_of(i) for i in range(arms))
@@ -249,6 +254,44 @@ def make_allocation_report(
         else None,
         best_total=rounds * expected(best_split(thresholds, means, budget), thresholds, means, setting),
     )
+
+
+def _looks_gradual(policy: Any, setting: str, history: Iterable[Past]) -> bool:
+    """Return whether no threshold explains the outcomes: as the policy has counted them, else by the last rounds."""
+    if hasattr(policy, "changes") or hasattr(policy, "response_of"):
+        return False
+    if hasattr(policy, "surprises"):
+        return bool(policy.surprises >= SURPRISES)
+    rounds = [(given, seen) for _, given, seen in history]
+    if not rounds:
+        return False
+    given, seen = np.array([one[0] for one in rounds]), np.array([one[1] for one in rounds])
+    return any(falls(given[:, i], seen[:, i], setting == "reward") for i in range(given.shape[1]))
+
+
+def falls(given: np.ndarray, seen: np.ndarray, reward: bool) -> bool:
+    """Return whether outcomes of one arm become clearly rarer with the amount, though none of them was censored.
+
+    An outcome at an amount proves that nothing was censored up to it (for rewards: from it on). With a threshold the
+    share of outcomes there does not depend on the amount; a difference of six standard errors is a surprise.
+
+    >>> given, seen = np.repeat([0.1, 0.5], [40, 60]), np.array([1.0] * 40 + [0.0, 0.0, 1.0] * 20)
+    >>> falls(given, seen, False), falls(given, seen > -1.0, False)
+    (True, False)
+    """
+    known = ~np.isnan(seen) & (given > 0.0 if reward else True)
+    place, hit = np.where(reward, -given, given)[known], seen[known] > 0.0
+    if not hit.any():
+        return False
+    open_to = place <= place[hit].max()
+    order = np.argsort(place[open_to], kind="stable")
+    places, hits = place[open_to][order], np.cumsum(hit[open_to][order])
+    n = np.arange(1, places.size)
+    ends = (places[1:] > places[:-1]) & (n >= FEW) & (places.size - n >= FEW)  # a split between two amounts
+    low, high = hits[:-1] / n, (hits[-1] - hits[:-1]) / (places.size - n)
+    share = hits[-1] / places.size
+    error = np.sqrt(share * (1.0 - share) * (1.0 / n + 1.0 / (places.size - n)))
+    return bool((ends & (low - high > FAR * error)).any())
 
 
 def expected(allocation: np.ndarray, thresholds: np.ndarray, means: np.ndarray, setting: str) -> float:

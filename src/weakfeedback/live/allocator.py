@@ -241,7 +241,8 @@ class Allocator(Live):
         game = self._game
         return self._core.view(
             lambda view: make_allocation_report(
-                self._label, view.policy, game.budget, game.observes, view.pending, view.counts, game.names
+                *(self._label, view.policy, game.budget, game.observes, view.pending, view.counts),
+                *(game.names, view.kept.values()),
             )
         )
 

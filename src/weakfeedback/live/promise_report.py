@@ -426,7 +426,8 @@ def _state(
 ) -> str:
     if promised.shadow:
         return "shadow"
-    usable = any(policy.is_usable(k) for k in range(policy.K) if k != policy.R)
+    others = [k for k in range(policy.K) if k != policy.R]
+    usable = any(policy.is_usable(k) and policy.is_worth_learning(k, True) for k in others)
     if usable and (policy.t < FIRST or policy.is_learning()):
         return "learning"
     if not chosen and total.cheap == 0:

@@ -279,7 +279,7 @@ def _ways(found: Replay) -> str:
         ]
         ours = ' class="ours"' if way is found.promise else ""
         name, _, under = way.name.partition(", ")
-        under = {"promise": under or "decided after the cheap answer"}.get(name, under)
+        under = f"decided {under or 'after the cheap answer'}" if name == "promise" else under
         under = "the reference" if name == f"{found.reference} alone" else under
         small = f'<span class="under">{escape(under)}</span>' if under else ""
         rows.append(

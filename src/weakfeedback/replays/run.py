@@ -136,15 +136,14 @@ class Replay:
     def __str__(self) -> str:
         lines = [self.headline(), ""]
         width = max(len(way.name) for way in self.ways())
-        lines.append(
-            f"{'':{width}}  {'money':>10}  {'saved':>6}  {'differ':>7}  {'wrong':>7}  {'money, over orders':>20}"
-        )
+        head = f"{'money':>9}  {'saved':>6}  {'differ':>7}  {'wrong':>7}  {'over orders':>16}"
+        lines.append(f"{'':{width}}  {head}")
         for way in self.ways():
             wrong = "" if way.errors is None else f"{way.errors:.1%}"
             saved = 1.0 - way.spent / self.reference_alone
             low, high = (money(end) for end in way.spent_interval)
             over = f"{low} to {high}" if low != high else ""
-            cells = f"{money(way.spent):>10}  {saved:>6.0%}  {way.differ:>7.1%}  {wrong:>7}  {over:>20}"
+            cells = f"{money(way.spent):>9}  {saved:>6.0%}  {way.differ:>7.1%}  {wrong:>7}  {over:>16}"
             lines.append(f"{way.name:{width}}  {cells}".rstrip())
         lines.append("")
         if self.promise.differ_at_most is not None:
@@ -238,7 +237,7 @@ def replay(
         ]
     play = _Player(log, costs, R, orders, seed)
     alone = [play.alone(k) for k in range(len(log.models))]
-    found, decided = play.play("promise", promise), play.play("promise, decided before the call", before)
+    found, decided = play.play("promise", promise), play.play("promise, before the call", before)
     price = PRICE_OF_ERROR * float(costs[R]) if error_cost is None else float(error_cost)
 
     def sweep(form: list[tuple[float, Promise]], whole: Way) -> list[tuple[float, Way]]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from ipaddress import ip_address
 from typing import Any
 
 from weakfeedback.serve.models import Problem
+from weakfeedback.serve.usage import Usage
 
 LEVELS = {"none": 0, "read": 1, "use": 2, "admin": 3}
 SHORTEST = 16  # minimum length of a token, in characters
@@ -35,13 +38,30 @@ class Token:
     name: str
     digest: bytes
     level: int
+    expires: float = math.inf  # seconds since 1970
+    per_minute: int | None = None  # requests
+    per_day: float | None = None  # money
 
     @classmethod
-    def of(cls, name: str, secret: str, scope: str) -> Token:
+    def of(cls, name: str, secret: str, scope: str, **limits: Any) -> Token:
         """Return a token for its secret; the secret is not kept."""
         if len(secret) < SHORTEST:
             raise ValueError(f"a token must have at least {SHORTEST} characters, got {len(secret)}")
-        return cls(name, sha256(secret.encode()).digest(), LEVELS[scope])
+        return cls(name, sha256(secret.encode()).digest(), LEVELS[scope], **limits)
+
+    @property
+    def scope(self) -> str:
+        """The name of what it allows."""
+        return next(name for name, level in LEVELS.items() if level == self.level)
+
+    @property
+    def sign(self) -> str:
+        """What a cookie names it by."""
+        return self.digest.hex()[:16]
+
+    def is_over(self) -> bool:
+        """Whether it has expired."""
+        return time.time() >= self.expires
 
 
 class Auth:
@@ -55,6 +75,7 @@ class Auth:
         open_metrics: bool = False,
     ) -> None:
         self.tokens = list(tokens)
+        self.usage = Usage()
         self.open_metrics = open_metrics  # whether /metrics can be read without a token
         self.hosts = {name.lower() for name in (*LOOPBACK, "[::1]", *hosts)}
         self.origins = set(origins)
@@ -88,41 +109,63 @@ class Auth:
         ):
             raise Problem("foreign_origin", "the request comes from a page of another site")
 
+    def replace(self, tokens: Iterable[Token]) -> None:
+        """Take other tokens from now on; those that are gone, and their cookies, are refused."""
+        new = list(tokens)
+        if self.tokens and not new:
+            raise ValueError("there would be no token left, and everybody could do everything")
+        self.tokens = new
+
     def level(self, headers: dict[bytes, bytes]) -> int | None:
         """Return the level of the request; None if it has no credentials, or invalid ones."""
         if not self.tokens:
             return LEVELS["admin"]
+        token = self._token(headers)
+        return None if token is None or token.is_over() else token.level
+
+    def _token(self, headers: dict[bytes, bytes]) -> Token | None:
+        """Return the token of a request, which may have expired; None if it has none, or an unknown one."""
         given = headers.get(b"authorization")
         if given is not None:
             kind, _, secret = given.partition(b" ")
-            return self._level_of(secret.strip()) if kind.lower() == b"bearer" else None
+            return self._token_of(secret.strip()) if kind.lower() == b"bearer" else None
         if b"x-api-key" in headers:  # where Anthropic's clients put it
-            return self._level_of(headers[b"x-api-key"].strip())
+            return self._token_of(headers[b"x-api-key"].strip())
         cookie = headers.get(b"cookie")
-        return None if cookie is None else self._level_of_cookie(cookie.decode("latin-1"))
+        return None if cookie is None else self._token_of_cookie(cookie.decode("latin-1"))
 
-    def _level_of(self, secret: bytes) -> int | None:
+    def _token_of(self, secret: bytes) -> Token | None:
         digest, found = sha256(secret).digest(), None
         for token in self.tokens:  # all of them, so that timing reveals nothing
             if hmac.compare_digest(digest, token.digest):
-                found = token.level
+                found = token
         return found
 
-    async def check(self, scope: Any, headers: dict[bytes, bytes], needed: str) -> int:
-        """Return the level of the request, or raise 401 or 403, with a delay after many failures from one address."""
+    async def check(self, scope: Any, headers: dict[bytes, bytes], needed: str, spends: bool = False) -> int:
+        """Return the level of the request, and count it for its token.
+
+        Raises 401 or 403, with a delay after many failures from one address, or 429 if the token has reached a limit,
+        that of money if the request ``spends`` some.
+        """
         wanted = LEVELS[needed]
-        level = self.level(headers)
         if wanted == 0:
-            return level or 0
-        if level is None:
+            return self.level(headers) or 0
+        token = self._token(headers) if self.tokens else None
+        if token is None and self.tokens:
             await self.fail(scope, headers)
             raise Problem("unauthorized", "a token is needed: Authorization: Bearer TOKEN")
+        if token is not None and token.is_over():
+            raise Problem("unauthorized", "the token has expired")
+        level = LEVELS["admin"] if token is None else token.level
         if level < wanted:
             raise Problem("forbidden", "the token does not allow this")
         by_token = not self.tokens or b"authorization" in headers or b"x-api-key" in headers
         if scope["method"] not in SAFE and not by_token and not self._is_of_page(headers):
             words = "a browser's cookie changes nothing without the page's own header: load the page again"
             raise Problem("forbidden", words)
+        if token is not None:
+            self.usage.ask(token.name, token.per_minute, token.per_day if spends else None)
+            scope["weakfeedback.spend"] = partial(self.usage.spend, token.name)
         return level
 
     async def fail(self, scope: Any, headers: dict[bytes, bytes]) -> None:
@@ -148,10 +191,10 @@ class Auth:
 
     def session(self, secret: str) -> str | None:
         """Return the value of a cookie for the holder of a token; None if the token is unknown."""
-        level = self._level_of(secret.encode())
-        if level is None:
+        token = self._token_of(secret.encode())
+        if token is None or token.is_over():
             return None
-        text = f"{level}.{int(time.time()) + SESSION}"
+        text = f"{token.sign}.{int(time.time()) + SESSION}"
         return f"{text}.{self._sign(text)}"
 
     def form_of(self, cookie: str) -> str:
@@ -163,15 +206,17 @@ class Auth:
         given = headers.get(FORM, b"").decode("latin-1").encode("ascii", "replace").decode()
         return value is not None and hmac.compare_digest(self.form_of(value), given)
 
-    def _level_of_cookie(self, text: str) -> int | None:
+    def _token_of_cookie(self, text: str) -> Token | None:
         value = _cookie(text)
         if value is None:
             return None
         signed, _, signature = value.rpartition(".")
         if not hmac.compare_digest(self._sign(signed), signature.encode("ascii", "replace").decode()):
             return None
-        level, _, until = signed.partition(".")
-        return int(level) if time.time() < int(until) else None
+        sign, _, until = signed.partition(".")
+        if time.time() >= int(until):
+            return None
+        return next((token for token in self.tokens if token.sign == sign), None)
 
     def _sign(self, text: str) -> str:
         return hmac.new(self._key, text.encode("latin-1", "replace"), sha256).hexdigest()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime
 from functools import partial
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -18,7 +20,7 @@ from weakfeedback.serve.auth import LOOPBACK, SHORTEST, Token
 from weakfeedback.serve.limits import NAME, is_name
 from weakfeedback.serve.models import CONFIG, Problem
 from weakfeedback.serve.wording import unlike
-from weakfeedback.toml import BadFile, Table, Text, Wrong, first_mistake, fitted, read_toml, whole
+from weakfeedback.toml import BadFile, Positive, Table, Text, Wrong, first_mistake, fitted, read_toml, whole
 from weakfeedback.validate import brief
 
 FILE = "weakfeedback.toml"
@@ -60,6 +62,12 @@ def _check_network(address: str) -> str:
     return address
 
 
+def _check_end(end: Any) -> date:
+    if not isinstance(end, date):
+        raise ValueError("must be a date or a time, such as 2027-01-31 or 2027-01-31T18:00:00Z")
+    return end
+
+
 class TokenTable(Table):
     """A table ``[[server.token]]``: the environment variable or file that holds a token, and what the token allows."""
 
@@ -69,6 +77,13 @@ class TokenTable(Table):
         default=None, pattern=r"^[^\W\d]\w*$", repr=False, description="the name of an environment variable"
     )
     file: Text | None = Field(default=None, repr=False, description="a file that holds the token alone")
+    expires: Annotated[Any, AfterValidator(_check_end)] = Field(
+        default=None, description="a date or a time, such as 2027-01-31 or 2027-01-31T18:00:00Z"
+    )
+    per_minute: Annotated[int, whole(1, 10**6)] | None = Field(
+        default=None, description="an integer from 1 to 1000000"
+    )
+    per_day: Positive | None = Field(default=None, description="a number > 0")
 
     @model_validator(mode="before")
     @classmethod
@@ -96,7 +111,22 @@ class TokenTable(Table):
             secret, source = environment.get(self.env or "", ""), f"{place}.env = {self.env!r}: the variable"
         if len(secret) < SHORTEST:
             raise ValueError(f"{source} must hold at least {SHORTEST} characters, got {len(secret)}")
-        return Token.of(self.name, secret, self.scope)
+        return Token.of(
+            self.name,
+            secret,
+            self.scope,
+            expires=_seconds(self.expires),
+            per_minute=self.per_minute,
+            per_day=self.per_day,
+        )
+
+
+def _seconds(end: date | None) -> float:
+    """Return an end in seconds since 1970; a date is its beginning, and times without a zone are UTC."""
+    if end is None:
+        return math.inf
+    found = end if isinstance(end, datetime) else datetime(end.year, end.month, end.day)
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
 Networks = list[Annotated[str, AfterValidator(_check_network)]]
@@ -141,6 +171,7 @@ class Settings(ServerTable):
     upstreams: dict[str, Any] = Field(default={})  # upstreams of the proxy, by name
     proxied: list[Any] = Field(default=[])  # learners whose stages are models of these upstreams
     file: str = ""
+    reload: Any = None  # a function that returns the settings read anew, for their tokens
 
     def check(self) -> None:
         """Reject an address that other machines can reach without a token."""

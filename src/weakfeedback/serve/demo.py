@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from weakfeedback.serve.auth import Auth
-from weakfeedback.serve.learner import now
 from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackBatch, FeedbackItem, TellRequest
+from weakfeedback.serve.outbox import now
 from weakfeedback.serve.service import Service
 
 MODELS = ("rules", "small", "large")

@@ -9,9 +9,10 @@ from typing import Any
 from weakfeedback.journal import Store
 from weakfeedback.live import storage
 from weakfeedback.serve.kinds import kind_of
-from weakfeedback.serve.learner import Clock, Learner, now
+from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.limits import NAME, is_name
 from weakfeedback.serve.models import CONFIG, Problem
+from weakfeedback.serve.outbox import Clock, now
 
 
 def import_state(

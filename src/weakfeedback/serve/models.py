@@ -612,6 +612,32 @@ class SeriesAnswer(Model):
     columns: dict[str, list[float]]
 
 
+class TokenUsed(Model):
+    """A token, and what was used under its name since the start."""
+
+    name: str
+    scope: str
+    expires: str | None
+    requests: int
+    refused: int
+    per_minute: int | None
+    money: float
+    today: float
+    per_day: float | None
+
+
+class TokensAnswer(Model):
+    """All tokens."""
+
+    tokens: list[TokenUsed]
+
+
+class ReloadAnswer(Model):
+    """The number of tokens after they were read anew."""
+
+    tokens: int
+
+
 class EventAnswer(Model):
     """One event of the log."""
 

@@ -10,7 +10,8 @@ from weakfeedback.journal import Learner as Stored
 from weakfeedback.journal import recover as journal_recovery
 from weakfeedback.journal.store import Store
 from weakfeedback.serve.kinds import Kind
-from weakfeedback.serve.learner import Clock, Learner, now
+from weakfeedback.serve.learner import Learner
+from weakfeedback.serve.outbox import Clock, now
 
 LONG = 4_000  # events of a slow kind: to load compiled code takes about as long, and is done sooner or later anyway
 

@@ -23,6 +23,7 @@ from weakfeedback.serve.limits import CONNECTIONS_LIMIT, HEADER_LIMIT, IN_FLIGHT
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.page.routes import page_of
 from weakfeedback.serve.service import Options, Service
+from weakfeedback.serve.tokens import reload_tokens
 
 log = logging.getLogger("weakfeedback.serve")
 SWITCH = 0.0005  # seconds after which a thread with a heavy step yields to the loop
@@ -212,6 +213,7 @@ async def serve(
             routes += more.get("routes", ())
             closers += [more["close"]] if "close" in more else []
             service.models += more.get("models", ())
+        service.metrics.registry.register(auth.usage)
         app = make_app(service, auth, operations=operations, routes=routes, root_path=settings.root_path)
         most, backlog = room_for(bool(settings.proxied))
         config = Config(
@@ -234,6 +236,7 @@ async def serve(
         if ready is not None:
             server.ready = lambda port: ready(port, service)
         leave_alone()
+        reload_at_signal(auth, settings)
         with server.capture_signals():
             await server._serve()
             interrupted = signal.SIGINT in server._captured_signals
@@ -246,6 +249,22 @@ async def serve(
         log.error("the service has ended: %s", service.fatal)
         return 1
     return 130 if interrupted else 0
+
+
+def reload_at_signal(auth: Auth, settings: Settings) -> None:
+    """Read the tokens anew at SIGHUP; if that fails, those that there are stay."""
+    if settings.reload is None or not hasattr(signal, "SIGHUP"):
+        return
+
+    def reload() -> None:
+        try:
+            count = reload_tokens(auth, settings)
+        except Problem as problem:
+            log.warning("the tokens stay as they are: %s", problem.detail)
+        else:
+            log.warning("the tokens were read again: there are %d", count)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
 
 def room_for(proxy: bool) -> tuple[int, int]:

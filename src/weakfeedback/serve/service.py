@@ -21,10 +21,11 @@ from weakfeedback.plaintext import counted
 from weakfeedback.serve import expiry
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.config import ConfigError
-from weakfeedback.serve.learner import Clock, Learner, now
+from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.metrics import Metrics
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.operations import answering, auditing, deciding, lookup, registry, reporting, teaching
+from weakfeedback.serve.outbox import Clock, now
 from weakfeedback.serve.recover import Recovered, missing_in, recover_all
 from weakfeedback.serve.steps import BACK_OFF, Steps, check_whole
 

@@ -15,6 +15,7 @@ NODES = 3000  # nodes of the knapsack's search tree
 SHARE = 0.001  # of the weight of a rate that is spread over all: the rate may change as well
 WORTH = 1e-6  # an arm is probed only if its expected gain is larger
 MEMORY = 1000.0  # rounds over which changes are counted for reports
+LEAST = 1e-300  # smaller probabilities count as 0
 
 
 class CsbTsDrift:
@@ -231,27 +232,30 @@ def filtered(law, h, place, positive, missing):
     """
     rows, bins = law.shape
     leak = h / (rows * bins)
-    old = 0.0
-    total = 0.0
+    shared = min(place, rows)  # rows in which an outcome that is positive cannot be
+    below = 0.0 if positive and not missing else 1.0
+    factor = np.ones(bins)  # of the other rows
+    sums = np.zeros(bins)  # by bins: sums that do not wait for each other are compiled to vectors
+    for j in range(bins):
+        mean = (j + 0.5) / bins
+        if not missing:
+            factor[j] = mean if positive else 1.0 - mean
     for t in range(rows):
         for j in range(bins):
-            stayed = (1.0 - h) * law[t, j]
-            factor = 1.0
-            if not missing:
-                mean = (j + 0.5) / bins
-                if t + 1 > place:
-                    factor = mean if positive else 1.0 - mean
-                elif positive:
-                    factor = 0.0
-            law[t, j] = (stayed + leak) * factor
-            old += stayed * factor
-            total += law[t, j]
-    if total <= 0.0:  # what cannot be under this rate: begin anew
+            law[t, j] = ((1.0 - h) * law[t, j] + leak) * (below if t < shared else factor[j])
+            sums[j] += law[t, j]
+    total = 0.0
+    fresh = 0.0  # what has leaked to all cells
+    for j in range(bins):
+        total += sums[j]
+        fresh += leak * (shared * below + (rows - shared) * factor[j])
+    if total < LEAST:  # what cannot be under this rate: begin anew
         for t in range(rows):
             for j in range(bins):
                 law[t, j] = 1.0 / (rows * bins)
-        return 1.0, 1e-300
+        return 1.0, LEAST
+    inverse = 1.0 / total
     for t in range(rows):
         for j in range(bins):
-            law[t, j] /= total
-    return (total - old) / total, total
+            law[t, j] *= inverse
+    return fresh / total, total

@@ -34,6 +34,7 @@ from weakfeedback.serve.page.calling import calls_of
 from weakfeedback.serve.page.money import invoice_of, totals
 from weakfeedback.serve.page.words import ago, amount, count, duration, moment
 from weakfeedback.serve.service import Service
+from weakfeedback.serve.tokens import token_operations, tokens_told
 
 PAGE = 100  # learners on one page
 PERIOD = 0.5  # minimum seconds between updates
@@ -318,6 +319,15 @@ class Page:
             request,
             "overview.html",
             here="overview",
+            tokens=[
+                {
+                    **one,
+                    "spent": f"{one['money']:.6g}",
+                    "now": f"{one['today']:.6g}",
+                    "until": (one["expires"] or "never").replace("T", " ")[:16],
+                }
+                for one in tokens_told(self.auth)
+            ],
             status=self.status(),
             sums=self.totals(),
             rows=rows,
@@ -554,6 +564,7 @@ def page_of(service: Service, auth: Auth, settings: Any = None) -> dict[str, Any
             problems=("unknown_learner",),
             query={"from": 0, "to": 0, "step": 60},
         ),
+        *token_operations(auth, settings),
     ]
 
     async def openapi(_: Incoming) -> Outgoing:

@@ -292,7 +292,7 @@ class Guarded:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
         scope["weakfeedback.route"] = self._path
-        await self._auth.check(scope, dict(scope["headers"]), self._scope)
+        await self._auth.check(scope, dict(scope["headers"]), self._scope, spends=self._scope == "use")
         state = self._service.state if self._service is not None else ""
         if state in ("starting", "standby"):
             raise Problem(state, f"the service is {state}", retry_after=1)

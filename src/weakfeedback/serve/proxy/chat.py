@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Coroutine, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping
 from time import monotonic, time
 from typing import Any, TypeVar
 
@@ -45,8 +45,8 @@ class StreamCut(Exception):
 class Round:
     """One request in progress."""
 
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
+    def __init__(self, asked: Asked, spend: Callable[[float], None] = lambda _: None) -> None:
+        self.asked, self.spend = asked, spend  # money is counted for who has asked
         self.ruling: Ruling | None = None  # the decision, if there is one
         self.partition: Partition | None = None  # classes of the answers so far, of an adaptive learner
         self.began = monotonic()
@@ -182,7 +182,8 @@ class Proxy:
         headers = dict(scope["headers"])
         asked = read_request(await read_body(receive, headers, LARGEST), headers, self.learners, dialect)
         scope["weakfeedback.learner"] = asked.settings.name
-        work = asyncio.create_task(self._serve(Round(asked), reply))
+        round = Round(asked, scope.get("weakfeedback.spend", lambda _: None))
+        work = asyncio.create_task(self._serve(round, reply))
         left = asyncio.create_task(until_left(receive))
         try:
             await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
@@ -691,6 +692,7 @@ class Proxy:
         calls = [call for call in round.all if call.ended and not call.billed]
         for call in calls:
             call.billed = True
+            round.spend(call.money)
         if calls:
             bill["calls"] = [list(call.row(_purpose(round, call, end))) for call in calls]
             again = [[call.stage, outcome] for call in calls for outcome in call.again]

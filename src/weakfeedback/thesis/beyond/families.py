@@ -153,11 +153,18 @@ def _gamma(problem: AllocationProblem) -> float:
     return min(0.01, problem.budget / 100.0)
 
 
+def told_resolution(problem: AllocationProblem) -> CsbDu:
+    """Return CSB-DU with the largest step that is safe on a problem, which no learner knows."""
+    return CsbDu(problem.arms, problem.budget, max(problem.gamma, 1e-6 * problem.budget), every=20)
+
+
+TOLD = "CSB-DU, told"
 LOSSES: Makers = {
     "CSB-DU": lambda p: CsbDu(p.arms, p.budget, _gamma(p), every=20),
     "CSB-DK": lambda p: CsbMk(p.arms, p.budget, 0.1, 1e-4, _gamma(p), every=20),
     "CSB-DT": lambda p: CsbDt(p.arms, p.budget, 0.1, 1e-4, _gamma(p), every=20),
     TS: lambda p: CsbTs(p.arms, p.budget),
+    TOLD: told_resolution,
     KNOWN: lambda p: KnownThresholds(p.arms, p.budget, p.thresholds, every=20),
 }
 REWARDS: Makers = {

@@ -11,7 +11,7 @@ import numpy as np
 from weakfeedback.experiments.model import Table
 from weakfeedback.stats import holm
 from weakfeedback.thesis.beyond.experiments import FLOORS, INSTANCES, NEW
-from weakfeedback.thesis.beyond.families import DISTRIBUTIONS, FAMILIES
+from weakfeedback.thesis.beyond.families import DISTRIBUTIONS, FAMILIES, TOLD
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
@@ -32,9 +32,11 @@ PLACES = {
 class Compared:
     """A new policy compared with the thesis's best on one problem."""
 
-    def __init__(self, name: str, results: Results, new: str) -> None:
+    def __init__(self, name: str, results: Results, new: str, rival: str | None = None) -> None:
         final = {label: results.values(label)[:, -1] for label in results.policies}
-        thesis = [label for label in final if label not in (*NEW, *FLOORS)]
+        thesis = (
+            [label for label in final if label not in (*NEW, *FLOORS, TOLD)] if rival is None else [rival]
+        )
         self.best = min(thesis, key=lambda label: float(final[label].mean()))
         self.name, self.new = name, new
         self.regret, self.rival = float(final[new].mean()), float(final[self.best].mean())
@@ -64,12 +66,15 @@ def _floor(results: Results, final: Mapping[str, np.ndarray]) -> float:
     return float(results.about.get("facts", {}).get("floor", 0.0))
 
 
-def comparisons(run: Run, names: list[str]) -> list[Compared]:
-    """Compare all new policies on these experiments, with Holm's correction over all of them."""
+def comparisons(run: Run, names: list[str], rival: str | None = None) -> list[Compared]:
+    """Compare all new policies on these experiments, with Holm's correction over all of them.
+
+    They are compared with the thesis's best, or with a ``rival`` where it was played.
+    """
     found = [
-        Compared(name, run[name], new)
+        Compared(name, run[name], new, rival)
         for name in names
-        if name in run
+        if name in run and (rival is None or rival in run[name].policies)
         for new in run[name].policies
         if new in NEW
     ]
@@ -86,7 +91,7 @@ def _instances(run: Run, kind: str) -> list[Row]:
     return [[str(one.row()[0]).removeprefix(start), *one.row()[1:]] for one in found]
 
 
-def _tallies(run: Run, kinds: Iterable[str], start: str) -> list[Row]:
+def _tallies(run: Run, kinds: Iterable[str], start: str, rival: str | None = None) -> list[Row]:
     """Return the tallies by new policy, over all problems of each kind."""
     rows: list[Row] = []
     for kind in kinds:
@@ -94,7 +99,7 @@ def _tallies(run: Run, kinds: Iterable[str], start: str) -> list[Row]:
         names += [
             name for name in FAMILIES if name.rpartition("-")[0] == f"{start}{kind}"
         ]  # without its number
-        rows += _by_policy(comparisons(run, names), kind)
+        rows += _by_policy(comparisons(run, names, rival), kind)
     return rows
 
 
@@ -161,6 +166,16 @@ TABLES = (
         lambda run: _tallies(run, DISTRIBUTIONS, "beyond-family-"),
         tuple(FAMILIES),
         f"{RATIOS} Families: " + " ".join(f"{name}: {words}." for name, words in DISTRIBUTIONS.items()),
+    ),
+    Table(
+        "beyond-table-told",
+        "CSB-TS against CSB-DU that is told its resolution",
+        "all settings",
+        TALLY,
+        lambda run: _tallies(run, DISTRIBUTIONS, "beyond-family-", TOLD),
+        tuple(name for name, experiment in FAMILIES.items() if TOLD in experiment.policies),
+        "CSB-DU gets the largest step that is safe, what the optimum leaves divided by the number of arms, which no "
+        f"learner knows. It takes the place of the thesis's best: {PAIRED} {RATIOS}",
     ),
     *(
         Table(

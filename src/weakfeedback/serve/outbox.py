@@ -1,0 +1,91 @@
+"""The sink of a learner's changes: events, numbered and timed, until the committer takes their rows."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from weakfeedback.journal import Event
+from weakfeedback.journal.events import OPENS, Row, make_row
+
+SLACK = 1_000_000  # microseconds that a clock may be behind the last event without being called wrong
+Clock = Callable[[], int]
+
+
+def now() -> int:
+    """Return the time in microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class Tag(NamedTuple):
+    """What the service adds to an event: an idempotency key, and parts of its body, see `EXTRA`."""
+
+    key: str | None = None
+    extra: Mapping[str, Any] = {}
+
+
+NO_TAG = Tag()
+
+
+class Outbox:
+    """The sink of a learner's changes: it numbers events and keeps their rows until they are committed."""
+
+    def __init__(self, learner: int, last: tuple[int, int], clock: Clock) -> None:
+        self.learner, self._clock = learner, clock
+        self.last_seq, self._at = last
+        self._tag = NO_TAG  # of the next event, if it brings none itself
+        self._bodies: dict[int, dict[str, Any]] = {}
+        self._noted: list[tuple[Row, Event]] = []
+
+    @contextlib.contextmanager
+    def tagged(self, key: str | None, extra: Mapping[str, Any]) -> Iterator[None]:
+        """Tag the event that is made meanwhile."""
+        self._tag = Tag(key, extra)
+        try:
+            yield
+        finally:
+            self._tag = NO_TAG
+
+    def prepare(
+        self, kind: str, decision: int | None, body: dict[str, Any], ahead: int = 0, tag: Tag | None = None
+    ) -> Row:
+        """Return the row of a future event that comes after ``ahead`` others."""
+        key, extra = tag or self._tag
+        if extra:
+            body = {**body, **extra}
+        now = self._clock()
+        if now < self._at - SLACK and kind in OPENS:
+            body = {**body, "clock": now}  # times in the log never decrease: keep that of the clock, too
+        self._at = max(now, self._at)
+        seq = self.last_seq + 1 + ahead
+        row = make_row(self.learner, seq, self._at, kind, decision, key, body)
+        self._bodies[seq] = body
+        return row
+
+    def put(self, row: Row) -> None:
+        """Queue an event; queueing it twice has no effect."""
+        seq, at, kind, decision, key = row[1:6]
+        if seq > self.last_seq:
+            self._noted.append((row, Event(seq, at, kind, decision, key, self._bodies.pop(seq))))
+            self.last_seq = seq
+
+    @property
+    def ahead(self) -> int:
+        """How far the last event lies ahead of the clock, in microseconds."""
+        return self._at - self._clock()
+
+    def append(self, kind: str, body: dict[str, Any], key: str | None = None) -> None:
+        """Queue an event of the service itself."""
+        self.put(self.prepare(kind, None, body, tag=Tag(key)))
+
+    def begin_at(self, at: int) -> None:
+        """Let no later event be earlier than this."""
+        self._at = at
+
+    def take(self) -> list[tuple[Row, Event]]:
+        """Return what was queued since the last call."""
+        taken, self._noted = self._noted, []
+        self._bodies.clear()
+        return taken

@@ -1,0 +1,69 @@
+"""Operations on tokens: who used what, and reading them anew."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from weakfeedback.serve.api import Incoming, Operation, Outgoing
+from weakfeedback.serve.auth import Auth
+from weakfeedback.serve.models import Problem, ReloadAnswer, TokensAnswer
+
+
+def tokens_told(auth: Auth) -> list[dict[str, Any]]:
+    """Return the tokens with what was used under their names since the start, without their secrets."""
+    told = []
+    for token in auth.tokens:
+        used = auth.usage.of(token.name)
+        end = None if math.isinf(token.expires) else datetime.fromtimestamp(token.expires, UTC)
+        told.append(
+            {
+                "name": token.name,
+                "scope": token.scope,
+                "expires": None if end is None else f"{end:%Y-%m-%dT%H:%M:%SZ}",
+                "requests": used.requests,
+                "refused": used.refused,
+                "per_minute": token.per_minute,
+                "money": used.money,
+                "today": used.today,
+                "per_day": token.per_day,
+            }
+        )
+    return told
+
+
+def reload_tokens(auth: Auth, settings: Any) -> int:
+    """Read the tokens anew, and return how many there are; Problem, and nothing changes, if that fails."""
+    if settings is None or settings.reload is None:
+        raise Problem("invalid", "there is no configuration to read the tokens from")
+    try:
+        auth.replace(settings.reload().tokens)
+    except Exception as error:  # whatever is wrong with the file
+        raise Problem("invalid", str(error)) from None
+    return len(auth.tokens)
+
+
+def token_operations(auth: Auth, settings: Any) -> list[Operation]:
+    """Return the operations on the tokens of a service."""
+
+    async def used(_: Incoming) -> Outgoing:
+        return Outgoing({"tokens": tokens_told(auth)})
+
+    async def reload(_: Incoming) -> Outgoing:
+        return Outgoing({"tokens": reload_tokens(auth, settings)})
+
+    return [
+        Operation(
+            "GET", "/v1/tokens", "admin", used, "Say who used what since the start.", answer=TokensAnswer
+        ),
+        Operation(
+            "POST",
+            "/v1/tokens/reload",
+            "admin",
+            reload,
+            "Read the tokens of the configuration anew, as SIGHUP does.",
+            answer=ReloadAnswer,
+            problems=("invalid",),
+        ),
+    ]

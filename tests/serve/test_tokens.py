@@ -1,0 +1,219 @@
+"""Tokens: several, with an end and limits, read anew while the service runs; who used what."""
+
+import asyncio
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.proxy.test_service import chatting
+from tests.proxy.world import MODELS
+from tests.serve.harness import CASCADE, Caller, run, serving
+from tests.serve.processes import Client, Process, patiently
+
+from weakfeedback.serve.app import make_app
+from weakfeedback.serve.auth import Auth, Token
+from weakfeedback.serve.config import ConfigError, read_settings
+from weakfeedback.serve.models import Problem
+from weakfeedback.serve.page.routes import page_of
+from weakfeedback.serve.proxy.fake import FakeUpstream
+from weakfeedback.serve.usage import DAY, Usage
+
+FILE = """
+[[server.token]]
+name = "shop"
+file = "shop"
+expires = 2027-01-31
+per_minute = 600
+per_day = 20
+[[server.token]]
+name = "people"
+file = "people"
+scope = "admin"
+expires = 2026-01-31T18:00:00+01:00
+"""
+SHOP, PEOPLE = "the token of the shop", "the token of people"
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {secret}"}
+
+
+def test_ends_and_limits_are_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "shop").write_text(SHOP)
+    (tmp_path / "people").write_text(PEOPLE)
+    (tmp_path / "w.toml").write_text(FILE)
+    shop, people = read_settings(tmp_path / "w.toml").tokens
+    assert (shop.per_minute, shop.per_day, shop.expires) == (600, 20.0, 1801353600.0)
+    assert (people.per_minute, people.per_day, people.expires) == (None, None, 1769878800.0)
+    for old, new, words in (
+        ("600", "0", r"token\[0\].per_minute must be an integer from 1 to 1000000, got 0"),
+        ("per_day = 20", "per_day = -1", r"token\[0\].per_day must be a number > 0, got -1"),
+        ("2027-01-31", '"soon"', r"token\[0\].expires must be a date or a time, such as"),
+    ):
+        (tmp_path / "w.toml").write_text(FILE.replace(old, new, 1))
+        with pytest.raises(ConfigError, match=words):
+            read_settings(tmp_path / "w.toml")
+
+
+def test_requests_of_a_minute_come_back_evenly() -> None:
+    now = [1000.0]
+    usage = Usage(lambda: now[0])
+    for _ in range(6):
+        usage.ask("shop", 6, None)
+    with pytest.raises(Problem, match="6 requests a minute") as caught:
+        usage.ask("shop", 6, None)
+    assert (caught.value.status, caught.value.headers["retry-after"]) == (429, "10")
+    now[0] += 9.0
+    with pytest.raises(Problem) as caught:
+        usage.ask("shop", 6, None)
+    assert caught.value.headers["retry-after"] == "1"
+    now[0] += 1.0
+    usage.ask("shop", 6, None)
+    now[0] -= 500.0  # a clock that was set back gives nothing
+    with pytest.raises(Problem):
+        usage.ask("shop", 6, None)
+    usage.ask("another", 6, None)
+    now[0] += 10_000.0
+    for _ in range(6):  # no more than a minute's are saved up
+        usage.ask("shop", 6, None)
+    with pytest.raises(Problem):
+        usage.ask("shop", 6, None)
+    assert (usage.of("shop").requests, usage.of("shop").refused) == (13, 4)
+
+
+def test_money_of_a_day_comes_back_at_midnight() -> None:
+    now = [10 * DAY + 100.0]
+    usage = Usage(lambda: now[0])
+    usage.ask("shop", None, 1.0)
+    usage.spend("shop", 0.99)
+    usage.ask("shop", None, 1.0)
+    usage.spend("shop", 0.5)
+    with pytest.raises(Problem, match=r"1\.49 of 1") as caught:
+        usage.ask("shop", None, 1.0)
+    assert caught.value.headers["retry-after"] == str(DAY - 100)
+    usage.ask("shop", None, None)  # what spends nothing
+    now[0] = 11.0 * DAY
+    usage.ask("shop", None, 1.0)
+    assert (usage.of("shop").money, usage.of("shop").today) == (1.49, 0.0)
+
+
+def test_an_expired_token_is_named_and_its_cookie_ends(tmp_path: Path) -> None:
+    auth = Auth(
+        [Token.of("shop", SHOP, "admin", expires=time.time() + 3600), Token.of("people", PEOPLE, "read")]
+    )
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db") as (service, _):
+            call = Caller(make_app(service, auth, **page_of(service, auth)))
+            cookie = {"cookie": f"weakfeedback={auth.session(SHOP)}"}
+            for headers in (bearer(SHOP), cookie):
+                assert (await call.raw("GET", "/v1/learners", headers=headers)).status == 200
+            auth.replace([Token.of("shop", SHOP, "admin", expires=time.time() - 1), auth.tokens[1]])
+            for headers in (bearer(SHOP), cookie):
+                reply = await call.raw("GET", "/v1/learners", headers=headers)
+                assert (reply.status, reply.data["detail"]) == (401, "the token has expired")
+            assert auth.session(SHOP) is None
+            assert (await call.raw("GET", "/v1/learners", headers=bearer(PEOPLE))).status == 200
+            auth.replace(auth.tokens[1:])
+            reply = await call.raw("GET", "/v1/learners", headers=cookie)
+            assert (reply.status, reply.data["detail"][:17]) == (401, "a token is needed")
+            with pytest.raises(ValueError, match="no token left"):
+                auth.replace([])
+
+    run(play())
+
+
+def test_who_used_what_is_told(tmp_path: Path) -> None:
+    auth = Auth([Token.of("shop", SHOP, "use", per_minute=3), Token.of("people", PEOPLE, "admin")])
+    settings = SimpleNamespace(root_path="", reload=lambda: SimpleNamespace(tokens=auth.tokens[:1]))
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db") as (service, _):
+            call = Caller(make_app(service, auth, **page_of(service, auth, settings)))
+            service.metrics.registry.register(auth.usage)
+            assert (await call("PUT", "/v1/learners/t", CASCADE, **bearer(PEOPLE))).status == 201
+            statuses = [
+                (await call("POST", "/v1/learners/t/decide", {}, **bearer(SHOP))).status for _ in range(4)
+            ]
+            assert statuses == [200, 200, 200, 429]
+            reply = await call("POST", "/v1/learners/t/decide", {}, **bearer(SHOP))
+            assert (reply.data["code"], int(reply.headers["retry-after"]) <= 20) == (
+                "too_many_requests",
+                True,
+            )
+            assert (await call("GET", "/v1/tokens", **bearer(SHOP))).status == 403
+            shop, people = (await call("GET", "/v1/tokens", **bearer(PEOPLE))).data["tokens"]
+            assert (shop["name"], shop["requests"], shop["refused"], shop["money"]) == ("shop", 3, 2, 0.0)
+            assert (people["requests"], people["per_minute"], people["expires"]) == (2, None, None)
+            metrics = (await call("GET", "/metrics", **bearer(PEOPLE))).body.decode()
+            assert 'weakfeedback_token_requests_total{token="shop"} 3.0' in metrics
+            assert 'weakfeedback_token_refused_total{token="shop"} 2.0' in metrics
+            page = (await call("GET", "/", **bearer(PEOPLE))).body.decode()
+            assert re.search(r"<h2>Tokens</h2>.*shop.*people", page, re.DOTALL)
+            assert SHOP not in page
+            assert "<h2>Tokens" not in (await call("GET", "/", **bearer(SHOP))).body.decode()
+            assert (await call("POST", "/v1/tokens/reload", {}, **bearer(PEOPLE))).data == {"tokens": 1}
+            assert (await call("GET", "/v1/tokens", **bearer(PEOPLE))).status == 401  # it is gone
+
+    run(play())
+
+
+def test_models_cost_the_token_that_asks(tmp_path: Path) -> None:
+    auth = Auth([Token.of("shop", SHOP, "use", per_day=0.0015), Token.of("people", PEOPLE, "admin")])
+
+    async def play() -> Any:
+        async with chatting(tmp_path / "s.db", fake=FakeUpstream(MODELS), auth=auth) as chat:
+            body = {"model": "support", "messages": [{"role": "user", "content": "What is 17 * 23?"}]}
+            found = []
+            for _ in range(40):
+                status, headers, _ = await chat.post(body, **bearer(SHOP))
+                found.append((status, headers.get("retry-after")))
+                if status != 200:
+                    break
+            await chat.proxy.drain()
+            status, _, _ = await chat.post(body, **bearer(PEOPLE))
+            await chat.proxy.drain()
+            return found, status, chat.proxy.account("support")["spent"]
+
+    found, other, spent = asyncio.run(play())
+    assert [status for status, _ in found] == [200] * (len(found) - 1) + [429]
+    assert 0 < int(found[-1][1]) <= DAY
+    assert other == 200
+    used = [auth.usage.of(name).money for name in ("shop", "people")]
+    assert used[0] >= 0.0015
+    assert sum(used) == pytest.approx(spent)
+
+
+def test_a_signal_reads_the_tokens_anew(tmp_path: Path) -> None:
+    (tmp_path / "shop").write_text(SHOP)
+    (tmp_path / "people").write_text(PEOPLE)
+    text = FILE.replace("expires = 2026-01-31T18:00:00+01:00", "").replace("expires = 2027-01-31", "")
+    (tmp_path / "weakfeedback.toml").write_text(text)
+    with Process(tmp_path) as server:
+        call = Client(server.port)
+
+        def status(secret: str) -> int:
+            return call("GET", "/v1/learners", authorization=f"Bearer {secret}")[0]
+
+        assert (status(SHOP), status(PEOPLE)) == (200, 200)
+        (tmp_path / "shop").write_text("another token of the shop")
+        os.kill(server.process.pid, signal.SIGHUP)
+        patiently(lambda: status("another token of the shop") == 200)
+        assert (status(SHOP), status(PEOPLE)) == (401, 200)
+        (tmp_path / "shop").write_text("short")
+        reply = call("POST", "/v1/tokens/reload", {}, authorization=f"Bearer {PEOPLE}")
+        assert (reply[0], "the file must hold at least 16 characters, got 5" in reply[1]["detail"]) == (
+            422,
+            True,
+        )
+        assert status("another token of the shop") == 200
+        call.close()
+        assert server.stop() == 0
+    said = (tmp_path / "errors").read_text()
+    assert "the tokens were read again: there are 2" in said
+    assert SHOP not in said
