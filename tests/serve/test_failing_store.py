@@ -5,12 +5,11 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import CASCADE, Caller, opener, quick, run, serving
+from tests.serve.harness import CASCADE, Caller, opener, quick, run, serving, until
 from tests.serve.test_mutants import Gated
 
 from weakfeedback.journal.events import OwnedElsewhere, StoreUnavailable
@@ -43,14 +42,6 @@ class Broken:
         self._store.write(rows, sync=sync)
         if self._plan["fail"] == "after":
             raise StoreUnavailable(errno.EIO, "s.db: the disk cannot be read or written")
-
-
-async def until(ready: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if ready():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it took too long")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

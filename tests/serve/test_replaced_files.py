@@ -1,15 +1,13 @@
 """Files that are removed or replaced under a running service: noticed, named, and never gone on with in silence."""
 
-import asyncio
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import CASCADE, Caller, opener, quick, run, serving
+from tests.serve.harness import CASCADE, Caller, opener, quick, run, serving, until
 from tests.serve.processes import Client, Process, patiently
 
 from weakfeedback.journal import JournalError, SqliteStore
@@ -22,14 +20,6 @@ PLACE = "/v1/learners/t"
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_module, "BACK_OFF", (0.01, 0.02))
-
-
-async def until(ready: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if ready():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it took too long")
 
 
 def backup(file: Path, target: Path) -> None:

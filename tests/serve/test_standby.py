@@ -3,21 +3,12 @@
 import asyncio
 
 from tests.journal.stores import InPostgres
-from tests.serve.harness import CASCADE, Caller, quick, run
+from tests.serve.harness import CASCADE, Caller, quick, run, until
 from tests.serve.processes import Client, Process, patiently
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.config import opener
 from weakfeedback.serve.service import Service
-
-
-async def until(happened):
-    """Wait until something has happened."""
-    for _ in range(3000):
-        if happened():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not happen")
 
 
 async def started(address, **options):

@@ -3,12 +3,22 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, opener, quick, run, serving
+from tests.serve.harness import (
+    ALLOCATION,
+    CASCADE,
+    CONTEXTUAL,
+    ROUTER,
+    Caller,
+    opener,
+    quick,
+    run,
+    serving,
+    until,
+)
 
 import weakfeedback
 from weakfeedback.journal.recover import Checked
@@ -38,14 +48,6 @@ RUINED = Path(__file__).parent / "ruined.sql"  # made by 0.1.0 before amounts we
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps_module, "BACK_OFF", (0.01, 0.02))
-
-
-async def until(ready: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if ready():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it took too long")
 
 
 async def opened(call: Caller, name: str, kind: str) -> int:

@@ -1,1 +1,18 @@
-"""An OpenAI-compatible proxy whose model is a learner: it finds out which upstream model suffices, without labels."""
+"""An OpenAI-compatible proxy whose model is a learner: it finds out which upstream model suffices, without labels.
+
+::
+
+    request --> dialect (chat; messages, responses) --> request (only known fields go upstream)
+                                                            |
+                                                            v  decider: which models to call, from the Service
+                                              chat: one round of a request --> calls --> upstream
+                                                            |                               |
+                                                            |                               v  stream, answers
+    answer  <-- reply (whole, or a stream) -----------------+<-- compare: which answers are the same
+                                                            |
+                                                            v  decider: feedback, bills
+                                              prices, accounts: what it cost, and the baseline alone
+
+`settings` reads its part of the configuration, `attach` joins it to the service, `described` to the OpenAPI document;
+`fake` is a model server for tests and demonstrations.
+"""
