@@ -157,6 +157,24 @@ def test_an_adaptive_learner_stops_when_it_is_told_enough():
     assert not watch.open
 
 
+def test_a_round_that_does_not_call_its_stages_in_order_goes_on_from_a_state():
+    watch = Activity("adaptive", ["a", "b", "c"], [1, 5, 20])
+    for id in (0, 1):
+        watch.apply(Event(2 * id, 0, "begin", id, None, {}))
+        watch.apply(Event(2 * id + 1, 1, "tell", id, None, {"stage": 2 * id, "class": 0, "next": 1 - id}))
+    restored = Activity.from_state(watch.state())
+    assert restored.state() == watch.state()
+    assert [restored.open[id][2] for id in (0, 1)] == [[0], [0]]  # classes, as ever
+    for id, costs in ((0, [1, 5]), (1, [19, 2])):
+        tell = {"stage": 1 - id, "class": 1, "next": None}
+        restored.apply(Event(4 + 2 * id, 2, "tell", id, None, tell))
+        restored.apply(Event(5 + 2 * id, 2, "feedback", id, None, {"differ": [[0, 1 + id]], "costs": costs}))
+    assert (total(restored, "spent"), total(restored, "saved")) == (27, 14 - 2)
+    assert (total(restored, "compared_0_1"), total(restored, "compared_0_2")) == (1, 1)
+    assert not restored.open
+    assert not restored.strayed
+
+
 def test_a_warm_start_and_a_proxied_request_count():
     watch = Activity("router", ["a", "b"], [1, 5])
     watch.apply(Event(0, 0, "warm", None, None, {"differ": [[[0, 1]], []]}))

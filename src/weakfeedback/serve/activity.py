@@ -65,7 +65,8 @@ class Activity:
             (i, j): (place[f"compared_{i}_{j}"], place[f"differed_{i}_{j}"]) for i, j in self.pairs
         }
         self.drift = Drift()
-        self.open: dict[int, list[Any]] = {}  # id -> [at, stage or None, called stages]
+        self.open: dict[int, list[Any]] = {}  # id -> [at, stage or None, called stages, or classes so far]
+        self.strayed: dict[int, list[int]] = {}  # id -> called stages, where not 0, 1, 2, ...
         self.recent: dict[int, dict[str, Any]] = {}  # by decision, oldest first
         self.prices: deque[dict[str, Any]] = deque(maxlen=CHANGES)
         self.audits: deque[dict[str, Any]] = deque(maxlen=AUDITS)
@@ -153,11 +154,15 @@ class Activity:
         known = None if event.decision is None else self.open.get(event.decision)
         if known is None:
             return
-        called, body = known[2], event.body
-        called.append(int(body["stage"]))
+        assert event.decision is not None
+        body, classes, stage = event.body, known[2], int(event.body["stage"])
+        called = [*self.strayed.get(event.decision, range(len(classes))), stage]
+        classes.append(body["class"])
         if body["next"] is not None:
+            if stage != len(called) - 1 or event.decision in self.strayed:
+                self.strayed[event.decision] = called
             return
-        stage = int(body["stage"])
+        self.strayed.pop(event.decision, None)
         if self.early and 0.0 < body.get("chance", 1.0) < 1.0:
             stage = int(body["first"])
         self.series.row(event.at)[self._stops[stage]] += 1
@@ -262,7 +267,10 @@ class Activity:
     def _count_end(self, event: Event, word: str) -> list[Any] | None:
         self.ends[word] += 1
         self.series.row(event.at)[self.series.place[word]] += 1
-        return None if event.decision is None else self.open.pop(event.decision, None)
+        if event.decision is None:
+            return None
+        self.strayed.pop(event.decision, None)
+        return self.open.pop(event.decision, None)
 
     def _pay(self, row: list[float], spent: float, alone: float) -> None:
         """Count money at stated prices, unless there are bills."""
@@ -384,6 +392,7 @@ class Activity:
                 [id, at, stage, None if called is None else list(called)]
                 for id, (at, stage, called) in self.open.items()
             ],
+            **({"strayed": [[id, list(one)] for id, one in self.strayed.items()]} if self.strayed else {}),
             "recent": [dict(shown) for shown in self.recent.values()],
             "prices": [dict(change) for change in self.prices],
             "audits": [dict(audit) for audit in self.audits],
@@ -404,6 +413,7 @@ class Activity:
             made.drift = Drift.from_state(state["drift"])
             made.alarmed = max((at for at, _ in made.drift.marks()), default=None)
             made.open = {int(id): [at, stage, called] for id, at, stage, called in state["open"]}
+            made.strayed = {int(id): list(called) for id, called in state.get("strayed", ())}
             made.recent = {int(shown["id"]): dict(shown) for shown in state["recent"]}
             for name in ("prices", "audits"):
                 getattr(made, name).extend(dict(item) for item in state[name])
