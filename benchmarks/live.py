@@ -24,12 +24,13 @@ BOTH = (INTERPRETED, COMPILED)
 Step = Callable[[int], Any]
 
 
-def made_cascade(arms: int, compiled: bool) -> tuple[Cascade, list[list[int]]]:
+def made_cascade(arms: int, compiled: bool, policy: str = "USS-TS") -> tuple[Cascade, list[list[int]]]:
     """A cascade whose stages look up what they say, and what they say to 4096 samples."""
     costs = [0.05, 0.235, 0.165] if arms == 3 else [0.02] * arms
     rng = np.random.default_rng(1)
     outputs = (rng.random((4096, arms)) < np.linspace(0.4, 0.1, arms)).astype(int).tolist()
-    return Cascade(looking_up(arms), stage_costs=costs, error_cost=1, seed=0, compiled=compiled), outputs
+    given = {"policy": policy, "error_cost": 1, "seed": 0, "compiled": compiled}
+    return Cascade(looking_up(arms), stage_costs=costs, **given), outputs
 
 
 def looking_up(arms: int) -> list[Callable[[list[int]], int]]:
@@ -48,9 +49,9 @@ def by_hand(arms: int, compiled: bool) -> Step:
     return step
 
 
-def called(arms: int, compiled: bool) -> Step:
+def called(arms: int, compiled: bool, policy: str = "USS-TS") -> Step:
     """Call the cascade, which calls its stages."""
-    cascade, outputs = made_cascade(arms, compiled)
+    cascade, outputs = made_cascade(arms, compiled, policy)
 
     def step(t: int) -> int:
         return cascade(outputs[t % 4096]).arm

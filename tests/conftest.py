@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests import postgres
+
+# a loaded machine is no fault of what is tested
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 # before NumPy is loaded: two workers with threads of their own for each product of small matrices wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -370,7 +370,7 @@ def test_a_reference_for_nothing_is_refused():
     [
         ([20.0, 20.0], "cheapest stage"),
         ([30.0, 20.0], "cheapest stage"),
-        ([20.0], "no other stage"),
+        ([20.0], "only stage"),
         ([1, 19.9, 20], "1"),
     ],
 )

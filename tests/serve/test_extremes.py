@@ -40,7 +40,9 @@ EXTREMES: tuple[float, ...] = (
     ),
     *(-5e-324, -1e-15, -1e15, -1e100, -1.7e308),
 )
-pytestmark = pytest.mark.filterwarnings("ignore:at these prices")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:at these prices", "ignore:nothing can be saved", "ignore:stages never called"
+)
 LABELS = {"label_price": 0.25, "policy": "Q-USS"}
 COSTS = {"stages": ["a", "b", "c"], "stage_costs": [0.5, 2.0, 5.0], "error_cost": 20.0}
 OWN = {"seed": 3, "pending_ttl": 60.0, "pending_limit": 1000}
@@ -53,6 +55,8 @@ MAKES: dict[str, dict[str, Any]] = {
     "context": {"kind": "contextual", "keep": 200, **COSTS, **OWN},
     "adaptive": {"kind": "adaptive", **COSTS, **OWN},
     "router": {"kind": "router", "models": ["a", "b"], "prices": [1.0, 20.0], "error_cost": 100.0, **OWN},
+    "promise": {"kind": "router", "models": ["a", "b"], "prices": [1.0, 20.0], "agree": 0.95, **OWN},
+    "budget": {"kind": "adaptive", **COSTS, "error_cost": None, "budget": 3.0, **OWN},
     "loss": {"kind": "allocation", "policy": "CSB-SU", "arms": ["n", "s", "e"], "budget": 1.5, **OWN},
     "reward": {"kind": "allocation", "arms": ["n", "s"], "budget": 1.0, "setting": "reward", **OWN},
 }
@@ -64,9 +68,11 @@ def requests() -> Iterator[tuple[str, str, str, Any]]:
         kind = made["kind"]
         yield name, "PUT", "-new", made
         if kind in ("cascade", "contextual", "adaptive"):
-            yield name, "PATCH", "/costs", {"stage_costs": [0.4, 2.5, 4.0], "error_cost": 25.0}
+            more = {"budget": 2.5} if "budget" in made else {"error_cost": 25.0}
+            yield name, "PATCH", "/costs", {"stage_costs": [0.4, 2.5, 4.0], **more}
         if kind == "router":
-            yield name, "PATCH", "/costs", {"prices": [1.5, 18.0], "error_cost": 90.0}
+            more = {"agree": 0.9} if "agree" in made else {"error_cost": 90.0}
+            yield name, "PATCH", "/costs", {"prices": [1.5, 18.0], **more}
         yield name, "POST", "/decisions/ID/cancel", {"cost": 0.5}
         if kind == "contextual":
             yield name, "POST", "/decide", {"context": [0.5, -1.0]}
@@ -88,6 +94,8 @@ def requests() -> Iterator[tuple[str, str, str, Any]]:
             if kind != "router":
                 yield name, "POST", "/decisions/ID/feedback", {**fed, "costs": "COSTS"}
                 yield name, "POST", "/feedback", {"items": [{"id": "ID", **fed, "costs": "COSTS"}]}
+            if name == "promise":
+                yield name, "POST", "/decisions/ID/feedback", {**fed, "failed": [0]}
             if name == "labels":
                 yield name, "POST", "/decisions/ID/feedback", {**fed, "label": 1, "label_cost": 0.5}
             if name == "number":
@@ -266,7 +274,8 @@ async def play(path: Path, seed: int, each: int, mixed: int) -> int:
 
 
 def check_log(caplog: pytest.LogCaptureFixture) -> None:
-    assert not [one.message for one in caplog.records if one.levelno >= logging.WARNING]
+    told = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    assert not [one for one in told if "is error_cost what you meant?" not in one]
 
 
 def test_extreme_numbers_disturb_nobody(
@@ -303,7 +312,15 @@ def test_every_numeric_field_is_played_and_has_limits() -> None:
             adapter = one.body if isinstance(one.body, TypeAdapter) else TypeAdapter(one.body)
             collect(adapter.json_schema(), "", numeric)
     assert set(numeric) - {"arm", "id"} <= played | {"id"}, set(numeric) - played
-    free = {"seed", "id", "arm", "stage", "count", "differ"}  # integers, checked by what they number
+    free = {
+        "seed",
+        "id",
+        "arm",
+        "stage",
+        "count",
+        "differ",
+        "failed",
+    }  # integers, checked by what they number
     for name, schemas in numeric.items():
         for schema in schemas:
             assert name in free or "maximum" in schema or "exclusiveMaximum" in schema, (name, schema)

@@ -37,7 +37,7 @@ def yield_table(value: Any, models: int) -> np.ndarray:
         return np.ones((models, models))
     try:
         found = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = np.zeros(0)
     if found.shape != (models, models) or not (found <= 1.0).all():
         raise ValueError(f"yields must be a table of {models} x {models} numbers up to 1, got {brief(value)}")
