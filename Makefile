@@ -69,7 +69,7 @@ lint: $(READY)
 
 # the list is kept in a file: fast where nothing is compiled yet, and with a share of every package
 quick-test: lint
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not given" --deselect tests/docs/test_snippets.py::test_the_demo_files_run @tests/quick.txt
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not given" @tests/quick.txt
 
 test: lint
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" tests

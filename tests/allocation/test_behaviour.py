@@ -75,6 +75,7 @@ def test_a_policy_for_another_problem_is_refused():
 LOSS = {"epsilon": 0.1, "delta": 1e-4}
 
 
+@pytest.mark.slow
 def test_csb_mk_finds_all_thresholds_of_instance_iv():
     problem = load("IV")
     policies = {

@@ -205,6 +205,7 @@ def test_the_optimum_is_the_best_of_all_splits():
     assert best_levels(np.zeros((2, 4)))[0].tolist() == [0, 0]
 
 
+@pytest.mark.slow
 def test_a_step_is_a_threshold():
     """The same worlds: thresholds as curves give every policy the same rounds."""
     mu, theta = np.array([0.9, 0.7, 0.5]), np.array([0.4, 0.3, 0.6])

@@ -24,6 +24,7 @@ def agrees(found, expected):
     return abs(found.mean() - expected) <= 4 * error + 0.05 * expected
 
 
+@pytest.mark.slow
 def test_labels_save_the_instance_without_weak_dominance():
     """BSC 5: USS-TS 553, Q-USS 68, 128 and 189 at prices .1, 1 and 5, labels paid for."""
     policies = {"USS-TS": UssTs, **{str(price): lambda c, p=price: QUss(c, p) for price in (0.1, 1, 5)}}

@@ -245,6 +245,7 @@ def test_wrong_options_of_one_policy():
         FixedArm([0.1, 0.2], 2)
 
 
+@pytest.mark.slow
 def test_it_learns_where_it_can_and_not_where_it_cannot():
     """Sub-linear regret under weak dominance; a context without it keeps costing."""
     rng = np.random.default_rng(1)

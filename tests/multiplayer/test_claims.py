@@ -364,6 +364,7 @@ def test_churn_costs_little(life, pause, least):
     assert results.values("c", "share").min() >= least
 
 
+@pytest.mark.slow
 def test_less_regret_than_dpe1_on_the_comparison_of_the_thesis():
     """Means of 20 runs; the difference is 7 standard errors, so a false alarm is out of the question."""
     problem = instances.load("e1")

@@ -29,7 +29,7 @@ def test_every_player_conforms(name):
     assert len(report.passed) == len(CHECKS)
 
 
-@pytest.mark.parametrize(("n", "rounds"), [(1, 150), (5, 60)])
+@pytest.mark.parametrize(("n", "rounds"), [pytest.param(1, 150, marks=pytest.mark.slow), (5, 60)])
 def test_one_player_and_as_many_as_arms(n, rounds):
     problem = MultiplayerProblem(PROBLEM.means, n, rewards="beta")
     for name in ("dlc", "dlc-lix", "chairs", "sic"):
