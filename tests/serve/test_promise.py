@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import quick, run, serving
+from tests.rig.harness import quick, run, serving
 from tests.serve.test_page import paged, text_of
 
 from weakfeedback import Cascade, Router, Scored
