@@ -7,6 +7,7 @@ import random
 
 import orjson
 import pytest
+from tests.proxy.fake import FakeUpstream
 from tests.proxy.raw import body_of
 from tests.proxy.test_service import SECRET, chatting
 from tests.proxy.world import MODELS
@@ -19,7 +20,7 @@ from weakfeedback.serve.auth import Auth, Token
 from weakfeedback.serve.page.routes import page_of
 from weakfeedback.serve.proxy.attach import proxy_routes
 from weakfeedback.serve.proxy.described import ERRORS, TOLD
-from weakfeedback.serve.proxy.fake import FakeServer, FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeServer
 from weakfeedback.serve.proxy.settings import FIELDS, NEVER
 from weakfeedback.serve.proxy.upstream import PASSED_ON, UpstreamFailed
 

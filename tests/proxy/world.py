@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import orjson
 import uvicorn
 from starlette.applications import Starlette
+from tests.proxy.fake import FakeUpstream
 
 from weakfeedback import Cascade, Router
 from weakfeedback.serve.app import Gate
@@ -18,7 +19,7 @@ from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.proxy.attach import proxy_routes
 from weakfeedback.serve.proxy.chat import Proxy
 from weakfeedback.serve.proxy.decider import NextStage, Ruling, Unavailable
-from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeModel
 from weakfeedback.serve.proxy.settings import read_proxied, read_upstreams
 from weakfeedback.serve.proxy.upstream import Upstream
 

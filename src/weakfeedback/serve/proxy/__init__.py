@@ -14,5 +14,5 @@
                                               prices, accounts: what it cost, and the baseline alone
 
 `settings` reads its part of the configuration, `attach` joins it to the service, `described` to the OpenAPI document;
-`fake` is a model server for tests and demonstrations.
+`fake` has models for demonstrations and tests.
 """
