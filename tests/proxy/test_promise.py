@@ -9,9 +9,9 @@ import pytest
 from tests.proxy.fake import FakeUpstream
 from tests.serve.harness import quick, serving
 
-from weakfeedback.serve.proxy.attach import make_proxy, prepare_learners
 from weakfeedback.serve.proxy.dialect import Completions
 from weakfeedback.serve.proxy.fake import FakeModel, FakeServer
+from weakfeedback.serve.proxy.mount import make_proxy, prepare_learners
 from weakfeedback.serve.proxy.settings import read_proxied
 from weakfeedback.serve.proxy.upstream import UpstreamFailed
 

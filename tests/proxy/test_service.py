@@ -23,14 +23,9 @@ from weakfeedback.journal import OwnedElsewhere, open_store
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token
 from weakfeedback.serve.models import CostsRequest, ReportAnswer, WarmStartRequest
-from weakfeedback.serve.proxy.attach import (
-    UpstreamMetrics,
-    extend,
-    make_proxy,
-    prepare_learners,
-    proxy_routes,
-)
+from weakfeedback.serve.proxy.accounts import UpstreamMetrics
 from weakfeedback.serve.proxy.fake import FakeModel, FakeServer
+from weakfeedback.serve.proxy.mount import extend, make_proxy, prepare_learners, proxy_routes
 from weakfeedback.serve.proxy.prices import Tokens
 from weakfeedback.serve.proxy.settings import read_proxied
 from weakfeedback.serve.proxy.upstream import UpstreamSettings

@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 
 from weakfeedback.serve.auth import Auth
-from weakfeedback.serve.proxy.attach import make_proxy, prepare_learners, proxy_routes
 from weakfeedback.serve.proxy.chat import Proxy
 from weakfeedback.serve.proxy.dialect import Completions
 from weakfeedback.serve.proxy.fake import FakeModel, FakeModels, FakeServer
+from weakfeedback.serve.proxy.mount import make_proxy, prepare_learners, proxy_routes
 from weakfeedback.serve.proxy.settings import read_proxied
 from weakfeedback.serve.service import Service
 
