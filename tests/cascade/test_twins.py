@@ -126,7 +126,7 @@ def battery(fast, twin, options):
             by_hand(fast, twin, costs, options, [feedback[: len(costs)]], draws)
 
 
-@pytest.mark.parametrize("label", ["USS-TS", "USS-UCB", "Hanawal", "u"])
+@pytest.mark.parametrize("label", ["USS-TS", "USS-UCB", "Hanawal", "random"])
 def test_the_battery_finds_nothing_wrong_with_the_real_ones(label):
     battery(*PAIRS[label][:2], PAIRS[label][2])
 
