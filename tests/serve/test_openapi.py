@@ -6,8 +6,8 @@ import re
 import jsonschema
 import pytest
 from starlette.routing import Route
-from tests.serve.generated import Generated, operations_of, validator
-from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, run, serving
+from tests.rig.generated import Generated, operations_of, validator
+from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, run, serving
 
 from weakfeedback.serve.api import OPERATIONS
 from weakfeedback.serve.app import make_app
@@ -15,7 +15,7 @@ from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.models import PROBLEMS
 from weakfeedback.serve.openapi import EXAMPLES, document, sections
 from weakfeedback.serve.page.routes import page_of
-from weakfeedback.serve.proxy.attach import SILENT, proxy_routes
+from weakfeedback.serve.proxy.mount import SILENT, proxy_routes
 
 WORDS = {"type": "string", "minLength": 1}
 MEDIA = {
