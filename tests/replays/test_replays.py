@@ -159,7 +159,7 @@ def test_few_requests_and_hopeless_models_get_another_headline(frame):
     )
     hopeless = replay(useless, MODELS, PRICES, orders=1).headline()
     assert hopeless.startswith("No. small differs from large in 6")
-    assert "of the requests, and nothing tells where" in hopeless
+    assert "of the requests, nothing tells where" in hopeless
     assert "finding out would have cost" in hopeless
     dear = replay(frame, MODELS, [20.0, 20.0], orders=1)
     assert dear.headline() == "No. No other model is cheaper than large."

@@ -150,7 +150,7 @@ class Replay:
         found = f"finding out would have cost {cost:.1%}" if cost > 0.0 else f"{-cost:.1%} would be saved"
         less = ", or ask for less agreement" if self.agree else ""
         return (
-            f"No. {', '.join(told)}, and nothing tells where: {self.reference} has to answer nearly all of them; {found}."
+            f"No. {', '.join(told)}, nothing tells where: {self.reference} has to answer nearly all; {found}."
             f" Try another cheap model{less}."
         )
 
