@@ -411,5 +411,6 @@ EVERYWHERE = (
     "learner_replaying",
     "starting",
     "standby",
+    "moving",
     "stopping",
 )

@@ -11,13 +11,13 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from time import monotonic, time
 from typing import Any, TypeVar
 
 from weakfeedback.serve.app import read_body
 from weakfeedback.serve.models import Problem
-from weakfeedback.serve.proxy.accounts import Watch, alone_estimated
+from weakfeedback.serve.proxy.accounts import UpstreamMetrics, alone_estimated
 from weakfeedback.serve.proxy.answers import answer_of
 from weakfeedback.serve.proxy.calls import CHAT, Books, Call, Server, stop
 from weakfeedback.serve.proxy.compare import Comparator, Partition
@@ -108,7 +108,7 @@ class Proxy:
         learners: Iterable[ProxySettings],
         servers: Mapping[str, Server],
         decider: Decider,
-        watch: Watch | None = None,
+        watch: UpstreamMetrics | None = None,
     ) -> None:
         self.learners = {settings.name: settings for settings in learners}
         self._servers, self._decider = servers, decider
@@ -144,6 +144,15 @@ class Proxy:
         """Wait for all comparisons and bookings in progress."""
         while self._background:  # gather() of what is done does not let the loop run, from Python 3.12 on
             await asyncio.wait(self._background)
+
+    async def finish(self, names: Sequence[str], seconds: float = 10.0) -> None:
+        """Wait for the requests of learners that will leave, and for what follows them, within a time limit."""
+        end = monotonic() + seconds
+        while any(name in names for name, _ in self._under_way) and monotonic() < end:
+            await asyncio.sleep(0.05)
+        if self._background:
+            await asyncio.wait(list(self._background), timeout=max(end - monotonic(), 0.0))
+        await self.send_bills()
 
     async def close(self, seconds: float = 5.0) -> None:
         """Finish what is in progress, within a time limit, and close all connections."""
