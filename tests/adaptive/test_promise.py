@@ -694,12 +694,14 @@ def test_another_promise_costs_what_a_fit_for_it_would_choose(scored):
         answers = [int(story.rng.random() < 0.3 * hard), 0]
         story.learn(story.decide(answers, [1.0 - hard, 1.0] if scored else None))
     policy = story.policy
-    form = AFTER if scored else BEFORE
+    forms = [AFTER] if scored else [AFTER, BEFORE]
     found = would_be(policy, OFFERS)
     assert [agree for agree, _, _ in found] == list(OFFERS)
     for agree, same, money in found:
         policy.eps = 1.0 - agree
-        best = policy.weigh(0, 0, form, policy.risks(form, 0, 0), 1.0 - agree, 0.0)
+        best = 0.0
+        for form in forms:
+            best = policy.weigh(0, 0, form, *policy.risks(form, 0, 0), 1.0 - agree, best)
         assert money == pytest.approx(1.0 - best / COSTS[1])
         assert 1.0 - same <= 1.0 - agree + 1e-9
     assert all(a[1] <= b[1] + 1e-9 and a[2] <= b[2] + 1e-9 for a, b in itertools.pairwise(found))

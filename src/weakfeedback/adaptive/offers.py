@@ -20,38 +20,48 @@ def would_be(policy: Any, offers: Iterable[float]) -> list[tuple[float, float, f
     compared often enough.
     """
     c, R, q = policy.c, policy.R, policy.shadow_chance(int(policy.n.sum()))
+    buckets = [b for b in range(policy.n.size if policy.each else 1) if policy.n[b] > 0]
     ways = []
     for k in range(policy.K):
-        if k != R and policy.is_usable(k) and policy.comparisons[k] >= FEWEST:
-            form = AFTER if not policy.before and policy.ranked[k] > 0 else BEFORE
-            buckets = [b for b in range(policy.n.size if policy.each else 1) if policy.n[b] > 0]
-            ways += [(k, form, b, risks) for b in buckets if (risks := policy.risks(form, k, b)).size]
-    weights = {b: float(policy.n[b]) for _, _, b, _ in ways}
-    found = []
+        if k == R or not policy.is_usable(k) or policy.comparisons[k] < FEWEST:
+            continue
+        before, after = policy.before or policy.ranked[k] == 0, not policy.before
+        forms = [form for form, used in ((AFTER, after), (BEFORE, before)) if used]
+        found = [(k, form, b, *policy.risks(form, k, b)) for form in forms for b in buckets]
+        ways += [way for way in found if way[-1].sum() > 0.0]
+    requests = {b: float(policy.n[b]) for _, _, b, _, _ in ways}
+    offered = []
     for agree in offers if ways else ():
-        best = dict.fromkeys(weights, (0.0, 0.0))  # money saved and answers that differ, of each request
-        for k, form, b, risks in ways:
-            gain, differ = _best_prefix(risks, 1.0 - agree, q, c[k], c[R], form, policy.error_cost)
+        best = dict.fromkeys(requests, (0.0, 0.0))  # money saved and answers that differ, of each request
+        for k, form, b, risks, weight in ways:
+            gain, differ = _best_prefix(risks, weight, 1.0 - agree, q, c[k], c[R], form, policy.error_cost)
             best[b] = max(best[b], (gain, differ))
-        total = sum(weights.values())
-        saved = sum(weights[b] * gain for b, (gain, _) in best.items()) / total
-        differs = sum(weights[b] * differ for b, (_, differ) in best.items()) / total
-        found.append((agree, 1.0 - differs, 1.0 - saved / c[R]))
-    return found
+        total = sum(requests.values())
+        saved = sum(requests[b] * gain for b, (gain, _) in best.items()) / total
+        differs = sum(requests[b] * differ for b, (_, differ) in best.items()) / total
+        offered.append((agree, 1.0 - differs, 1.0 - saved / c[R]))
+    return offered
 
 
 def _best_prefix(
-    risks: np.ndarray, eps: float, q: float, price: float, dear: float, form: int, error_cost: float
+    risks: np.ndarray,
+    weight: np.ndarray,
+    eps: float,
+    q: float,
+    price: float,
+    dear: float,
+    form: int,
+    error_cost: float,
 ) -> tuple[float, float]:
     """Return what a request saves at the best limit, and the chance that its answer differs."""
-    n, most = risks.size, max(0.25, 5.0 * eps)
+    most = max(0.25, 5.0 * eps)
     if error_cost > 0.0:
         most = min(most, (dear - (price if form == BEFORE else 0.0)) / error_cost)
-    j = np.arange(1, n + 1)
-    d = (1.0 - q) * risks.cumsum() / n
-    asked = price * (j / n if form == BEFORE else np.ones(n))
-    f = np.minimum(1.0, eps / np.maximum(d, TINY)) if form == AFTER else np.ones(n)
-    gain = f * ((1.0 - q) * j / n * dear - asked)
+    inside = weight.cumsum() / weight.sum()
+    d = (1.0 - q) * (weight * risks).cumsum() / weight.sum()
+    asked = price * (inside if form == BEFORE else np.ones(risks.size))
+    f = np.minimum(1.0, eps / np.maximum(d, TINY)) if form == AFTER else np.ones(risks.size)
+    gain = f * ((1.0 - q) * inside * dear - asked)
     gain[(risks > most) | ((form == BEFORE) & (d > eps))] = -math.inf
     at = int(gain.argmax())
     return (float(gain[at]), float(f[at] * d[at])) if gain[at] > 0.0 else (0.0, 0.0)
