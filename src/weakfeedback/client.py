@@ -394,6 +394,18 @@ class Learner:
         """Continue with new prices; the counts stay."""
         self._send(_recost(self._path, stage_costs, error_cost))
 
+    def add_model(self, name: str, price: float) -> None:
+        """Add a model to a router that runs; what is known of the others stays."""
+        self._send(_models(self._path, add={"name": name, "price": price}))
+
+    def remove_model(self, model: str) -> None:
+        """Remove a model from a router that runs."""
+        self._send(_models(self._path, remove=model))
+
+    def replace_model(self, model: str, name: str | None = None, price: float | None = None) -> None:
+        """Put another model in the place of one; it keeps the name and the price that are left out."""
+        self._send(_models(self._path, replace=_given(model=model, name=name, price=price)))
+
     def promise(
         self, agree: float | None = None, budget: float | None = None, reference: str | None = None
     ) -> None:
@@ -578,6 +590,18 @@ class AsyncLearner:
         """See `Learner.recost`."""
         await self._send(_recost(self._path, stage_costs, error_cost))
 
+    async def add_model(self, name: str, price: float) -> None:
+        """See `Learner.add_model`."""
+        await self._send(_models(self._path, add={"name": name, "price": price}))
+
+    async def remove_model(self, model: str) -> None:
+        """See `Learner.remove_model`."""
+        await self._send(_models(self._path, remove=model))
+
+    async def replace_model(self, model: str, name: str | None = None, price: float | None = None) -> None:
+        """See `Learner.replace_model`."""
+        await self._send(_models(self._path, replace=_given(model=model, name=name, price=price)))
+
     async def promise(
         self, agree: float | None = None, budget: float | None = None, reference: str | None = None
     ) -> None:
@@ -713,6 +737,10 @@ def _audit_labels(path: str, audit: int, labels: Mapping[int, Any]) -> _Call:
 
 def _recost(path: str, stage_costs: Any, error_cost: float | None) -> _Call:
     return _Call("PATCH", f"{path}/costs", _given(stage_costs=_listed(stage_costs), error_cost=error_cost))
+
+
+def _models(path: str, **change: Any) -> _Call:
+    return _Call("PATCH", f"{path}/models", change, _key(None))
 
 
 def _promise(path: str, agree: float | None, budget: float | None, reference: str | None) -> _Call:
