@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import opener, quick, run, serving
+from tests.rig.harness import opener, quick, run, serving
 
 from weakfeedback import Router
 from weakfeedback.client import local_service
