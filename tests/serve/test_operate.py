@@ -69,6 +69,7 @@ def test_compose_and_manifest_run_without_root_on_a_read_only_root():
     for name in ours:
         assert services[name]["read_only"] is True
         assert services[name]["cap_drop"] == ["ALL"]
+        assert services[name]["tmpfs"] == ["/tmp:size=64m"]
         assert services[name]["ports"][0].startswith("127.0.0.1:")
     secrets = yaml.safe_load((ROOT / "compose.yaml").read_text())["secrets"]
     assert {secret for service in services.values() for secret in service["secrets"]} == set(secrets)
@@ -93,6 +94,16 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path):
     verify = ["systemd-analyze", "verify", str(tmp_path / "weakfeedback.service")]
     found = subprocess.run(verify, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout + found.stderr) == (0, "")
+
+
+def test_the_linter_finds_nothing_in_the_dockerfile(tmp_path):
+    linter = Path(sys.executable).with_name("hadolint")
+    if not linter.exists():
+        pytest.skip("hadolint is not installed")
+    found = subprocess.run([linter, ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout + found.stderr) == (0, "")
+    (tmp_path / "Dockerfile").write_text("FROM python\n")  # it does look
+    assert subprocess.run([linter, tmp_path / "Dockerfile"], capture_output=True, check=False).returncode == 1
 
 
 def test_an_administrator_comes_from_the_environment_or_a_file(monkeypatch, tmp_path):
