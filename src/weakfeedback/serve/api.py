@@ -419,5 +419,6 @@ EVERYWHERE = (
     "learner_replaying",
     "starting",
     "standby",
+    "moving",
     "stopping",
 )

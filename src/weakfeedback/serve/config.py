@@ -54,6 +54,13 @@ def check_root(path: str) -> str:
     return path
 
 
+def check_address(address: str) -> str:
+    """Reject what is no address of a service."""
+    if not re.fullmatch(r"https?://[^/?#@\s]+", address):
+        raise ValueError("must be an address such as http://10.0.0.5:8470")
+    return address
+
+
 def _check_network(address: str) -> str:
     try:
         ip_network(address, strict=False)
@@ -141,6 +148,10 @@ class ServerTable(Table):
         default=STORE, repr=False, description="sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     )
     durability: Literal["full", "process"] = Field(default="full", description="one of full, process")
+    shared: bool = False  # with other instances, which own the other learners
+    advertise: Annotated[str, AfterValidator(check_address)] | None = Field(
+        default=None, description="an address such as http://10.0.0.5:8470, for the other instances"
+    )
     root_path: Annotated[str, AfterValidator(check_root)] = Field(
         default="", description="a prefix such as /decide, without a / at its end"
     )
@@ -178,6 +189,17 @@ class Settings(ServerTable):
         if self.host not in LOOPBACK and not self.tokens:
             raise ConfigError(
                 f"host = {self.host!r} can be reached by others: it needs a [[server.token]] in the configuration"
+            )
+
+    def check_shared(self) -> None:
+        """Reject what cannot be shared, or would not be found by those who share it."""
+        if not self.shared:
+            return
+        if self.store.startswith("sqlite:"):
+            raise ConfigError("a store can be shared in PostgreSQL only: a file has one owner")
+        if self.advertise is None and self.host in ("0.0.0.0", "::"):
+            raise ConfigError(
+                f"host = {self.host!r} does not tell the other instances where to reach this one: advertise must do so"
             )
 
 
@@ -272,6 +294,8 @@ async def settle(service: Any, learners: Iterable[tuple[str, Any]], file: str) -
     Changed prices apply from now on; any other difference is a ConfigError that names it.
     """
     for name, config in learners:
+        if not service.is_arriving(name):
+            continue
         known = service.learners.get(name)
         if known is None:
             try:

@@ -74,6 +74,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "starting": (503, "The service is starting"),
     "learner_replaying": (503, "The learner is read again"),
     "standby": (503, "Another process owns the store"),
+    "moving": (503, "The learner moves to another instance"),
     "stopping": (503, "The service is stopping"),
 }
 # those of the proxy alone

@@ -299,9 +299,9 @@ class Steps:
 
     # -- the end
 
-    async def take_snapshots(self) -> None:
+    async def take_snapshots(self, learners: Iterable[Learner]) -> None:
         """Take a snapshot of every learner that has changed since its last one."""
-        for learner in list(self._service.learners.values()):
+        for learner in learners:
             async with learner.lock:
                 if learner.seq > learner.pictured and not learner.torn:
                     self._store_snapshot(learner, await self.in_pool(self._picture, learner))

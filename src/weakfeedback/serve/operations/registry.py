@@ -30,6 +30,7 @@ async def create(service: Service, name: str, config: Any) -> tuple[dict[str, An
 async def _create(service: Service, name: str, config: Any) -> tuple[dict[str, Any], bool]:
     kind = kind_of(config)
     async with service.making:
+        service.check_here(name)
         known = service.learners.get(name)
         if known is not None:
             return await service.steps.confirm(known, _check_same(service, known, config)), False
