@@ -309,7 +309,9 @@ async def settle(service: Any, learners: Iterable[tuple[str, Any]], file: str) -
 async def _compare(service: Any, known: Any, name: str, config: Any, file: str) -> None:
     from weakfeedback.serve.models import CostsRequest
 
-    wanted, now = config.model_dump(mode="json", exclude={"seed"}), known.settings()
+    wanted = config.model_dump(mode="json", exclude={"seed"})
+    await _change_models(service, known, name, wanted, file)
+    now = known.settings()
     told = unlike(wanted, now, [key for key in wanted if key not in PRICES + PROMISES])
     if told:
         raise ConfigError(f"{file}: learner {name}: {told}: only prices can change; use another name")
@@ -323,6 +325,29 @@ async def _compare(service: Any, known: Any, name: str, config: Any, file: str) 
             await service.recost(name, CostsRequest(**changed))
         except Problem as problem:
             raise _wrong(problem, file, name) from None
+
+
+async def _change_models(service: Any, known: Any, name: str, wanted: dict[str, Any], file: str) -> None:
+    """Add the models that a router has not, then remove those that it shall have no more."""
+    from weakfeedback.serve.models import CostsRequest, ModelPrice, ModelsRequest
+
+    models = wanted.get("models")
+    if models is None or wanted["kind"] != known.kind.name or models == known.kind.names:
+        return
+    new = [k for k, one in enumerate(models) if one not in known.kind.names]
+    gone = [one for one in known.kind.names if one not in models]
+    promised = known.settings().get("agree") is not None or known.settings().get("budget") is not None
+    reference = wanted.get("reference") or models[-1]
+    try:
+        for k in new:
+            added = ModelPrice(name=models[k], price=wanted["prices"][k])
+            await service.change_models(name, ModelsRequest(add=added))
+        if promised and reference != known.settings()["reference"]:
+            await service.recost(name, CostsRequest(reference=reference))
+        for one in gone:
+            await service.change_models(name, ModelsRequest(remove=one))
+    except Problem as problem:
+        raise _wrong(problem, file, name) from None
 
 
 def _wrong(problem: Problem, file: str, name: str) -> Exception:

@@ -325,6 +325,29 @@ class CostsRequest(Model):
     reference: Text | None = None
 
 
+class ModelPrice(Model):
+    """A model of a router, and what a call of it costs."""
+
+    name: Text
+    price: Amount
+
+
+class Replacement(Model):
+    """A model that takes the place of another, under its name and at its price unless others are given."""
+
+    model: Text
+    name: Text | None = None
+    price: Amount | None = None
+
+
+class ModelsRequest(Model):
+    """A change of the models of a router: ``add`` one, ``remove`` one, or ``replace`` one by another."""
+
+    add: ModelPrice | None = None
+    remove: Text | None = None
+    replace: Replacement | None = None
+
+
 # -- decisions
 
 

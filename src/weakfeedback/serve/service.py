@@ -68,6 +68,7 @@ class Service:
     info = registry.info
     infos = registry.infos
     recost = registry.recost
+    change_models = registry.change_models
     archive = registry.archive
     # decisions, from their beginning to their end
     decide = deciding.decide

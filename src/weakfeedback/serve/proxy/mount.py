@@ -11,9 +11,12 @@ from weakfeedback.serve.api import read_json
 from weakfeedback.serve.app import read_body
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.config import ConfigError, Settings, checked_learner, settle
+from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import (
     CancelRequest,
+    ModelsRequest,
     Problem,
+    Replacement,
 )
 from weakfeedback.serve.proxy.accounts import UpstreamMetrics
 from weakfeedback.serve.proxy.calls import Server
@@ -134,15 +137,38 @@ async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> No
         given = settings.learner()
         known = service.learners.get(settings.name)
         name = "prices" if settings.kind == "router" else "stage_costs"
-        if known is not None and known.config.model_dump().get(name) == given[name]:
-            given[name] = known.settings()[name]
+        if known is not None and known.kind.name == settings.kind:
+            given[name] = _measured(known, name, [stage.name for stage in settings.stages], given[name])
         config = checked_learner(f"{file}: learner {settings.name}", given)
         await settle(service, [(settings.name, config)], file)
+        await _replace_models(service, settings)
         if service.learner(settings.name).invoice.terms != settings.terms():
             await service.note(settings.name, "terms", settings.terms())
         proxy.accept_prices(settings.name, given[name])
         await _end_left(service, proxy, settings.name)
     await proxy.send_bills()
+
+
+def _measured(known: Learner, field: str, names: list[str], stated: list[float]) -> list[float]:
+    """Return the measured prices of stages whose stated ones are as before, unless they would not rise."""
+    born = dict(zip(known.kind.names, getattr(known.config, field)))
+    if any(born.get(name, price) != price for name, price in zip(names, stated)):
+        return stated
+    now = dict(zip(known.kind.names, known.settings()[field]))
+    found = [now.get(name, price) for name, price in zip(names, stated)]
+    return found if field != "prices" or found == sorted(found) else stated
+
+
+async def _replace_models(service: Service, settings: ProxySettings) -> None:
+    """Forget what is known of a stage behind whose name there is another model than before."""
+    before = service.learner(settings.name).invoice.terms
+    if settings.kind != "router" or before is None:
+        return
+    known = {one["name"]: one["model"] for one in before["models"]}
+    for stage in settings.stages:
+        if known.get(stage.name, stage.model) != stage.model:
+            change = ModelsRequest(replace=Replacement(model=stage.name))
+            await service.change_models(settings.name, change)
 
 
 async def resume_learners(service: Service, proxy: Proxy) -> None:
