@@ -139,9 +139,9 @@ USED: dict[Any, list[tuple[Any, str]]] = {
 MUTANTS = {
     "answer before the commit": (
         commit,
-        "                done = self._written(taken)\n",
+        "                done = self._carry_out(taken)\n",
         "                self._tell(_resolve, [(f, None, None) for _, f, _ in taken])\n"
-        "                done = self._written(taken)\n",
+        "                done = self._carry_out(taken)\n",
     ),
     "write only the last of those who wait": (commit, "rows += item", "rows = item"),
     "write in the wrong order": (commit, "self.store.write(rows,", "self.store.write(rows[::-1],"),
@@ -170,7 +170,7 @@ MUTANTS = {
         '        self.state = "replaying"\n        self.learners = {}\n'
         "        if self._returning is None or self._returning.done():\n"
         "            self._returning = self.spawn(self._return())\n",
-        "        self.committer = Committer(self.store, asyncio.get_running_loop(), failed=self._lost)\n",
+        "        self.committer = Committer(self.store, asyncio.get_running_loop(), failed=self._handle_loss)\n",
     ),
     "show what is not stored": (
         steps,
