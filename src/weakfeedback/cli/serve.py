@@ -75,6 +75,14 @@ def serve(
             help="The prefix under which a reverse proxy offers it, such as /decide.",
         ),
     ] = None,
+    otel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="WEAKFEEDBACK_OTEL",
+            help="The OpenTelemetry collector that gets spans and metrics, such as http://127.0.0.1:4318.",
+        ),
+    ] = None,
     log: Annotated[
         str,
         typer.Option(metavar="KIND", envvar="WEAKFEEDBACK_LOG", help="How log lines look: human or json."),
@@ -115,7 +123,9 @@ def serve(
     demo: Annotated[
         bool,
         typer.Option(
-            "--demo", help="Show learners at work on made-up models; no key, no network, nothing kept."
+            "--demo",
+            envvar="WEAKFEEDBACK_DEMO",
+            help="Show learners at work on made-up models; no key, no network, nothing kept.",
         ),
     ] = False,
 ) -> None:
@@ -128,16 +138,18 @@ def serve(
     weakfeedback serve --store sqlite:///service.db --port 8471
     weakfeedback serve --config service.toml --log json
 
-    SIGTERM ends it: requests in progress are finished first. Every option can come from the environment too:
-    WEAKFEEDBACK_PORT for --port. The command line wins over the environment, and the environment over the file.
+    SIGTERM ends it: requests in progress are finished first. Every option but --restored, which is for one start, can
+    come from the environment too: WEAKFEEDBACK_PORT for --port. The command line wins over the environment, and the
+    environment over the file.
     """
     if context.invoked_subcommand is not None:
         return
     need_extra()
     if log not in ("human", "json"):
         raise Stop(f"--log must be human or json, got {log!r}")
-    settings = settings_of(config, store, host, port, hosts, root_path)
-    settings.reload = partial(settings_of, config, store, host, port, hosts, root_path)
+    read = partial(settings_of, config, store, host, port, hosts, root_path, otel)
+    settings = read()
+    settings.reload = read
     from weakfeedback.serve.service import Options
 
     options = Options(
@@ -183,9 +195,18 @@ def settings_of(
     port: int | None,
     hosts: str | None = None,
     root_path: str | None = None,
+    otel: str | None = None,
 ) -> Any:
     """Return the settings of the file, if there is one, and of the command line or the environment."""
-    from weakfeedback.serve.config import FILE, ConfigError, Settings, check_root, check_store, read_settings
+    from weakfeedback.serve.config import (
+        FILE,
+        ConfigError,
+        Settings,
+        check_address,
+        check_root,
+        check_store,
+        read_settings,
+    )
 
     path = config
     if path is None and Path(FILE).exists():
@@ -207,6 +228,11 @@ def settings_of(
                 settings.root_path = check_root(root_path)
             except ValueError as error:
                 raise ConfigError(f"--root-path {error}, got {root_path!r:.60}") from None
+        if otel is not None:
+            try:
+                settings.otel = check_address(otel)
+            except ValueError as error:
+                raise ConfigError(f"--otel {error}") from None
         settings.tokens += admin_token()
         settings.check()
     except ConfigError as error:
