@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.postgres import Absent, Cluster, cluster
+from tests.rig.postgres import Absent, Cluster, cluster
 
 from benchmarks.timing import Ratio, Timing, alternate, plain
 from weakfeedback.journal import Log, SqlStore, open_store

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests import postgres
+from tests.rig import postgres
 
 # a loaded machine is no fault of what is tested
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

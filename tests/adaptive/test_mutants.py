@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from tests.adaptive.following import follow, random_problem, random_table
-from tests.mutants import made_again, mutate, survives
 from tests.reference.adaptive import SlowNext, SlowUssA
+from tests.rig.mutants import made_again, mutate, survives
 
 from weakfeedback.adaptive import AdaptiveProblem, judges, memory, play, rules, world
 from weakfeedback.adaptive.policies import agreement, fixed_arm, thresholds, uss_a, uss_next

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from tests.mutants import made_again, survives
 from tests.reference.promise import SlowPromise
+from tests.rig.mutants import made_again, survives
 
 from weakfeedback.adaptive import AdaptiveProblem, Promise, memory
 from weakfeedback.adaptive.policies import promise

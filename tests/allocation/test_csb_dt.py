@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from tests.allocation.battery import VARIANTS, agree, instances, make
-from tests.mutants import mutate, survives
 from tests.reference.csb_dt import SlowCsbDt
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import simulate
 from weakfeedback.allocation import AllocationProblem, CsbDt

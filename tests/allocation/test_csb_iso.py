@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from tests.mutants import mutate, survives
 from tests.reference.csb_iso import SlowCsbIso
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import simulate
 from weakfeedback.allocation import AllocationProblem, CsbIso, CsbTs

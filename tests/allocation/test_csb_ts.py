@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaln
 from tests.allocation.grids import Grid, Recorder, Same
-from tests.draws import Script
+from tests.rig.draws import Script
 
 from weakfeedback.allocation import AllocationProblem, CsbTs, CsbTsSame, posterior
 from weakfeedback.allocation.instances import load
@@ -412,7 +412,7 @@ def test_a_problem_tells_its_setting(setting):
     assert (other.reward, other.C) == (False, 5)
 
 
-# losses of 0 or 1 in tests/test_checks.py
+# losses of 0 or 1 in tests/checks/test_policies.py
 @pytest.mark.parametrize("kind", [CsbTs, CsbTsSame])
 @pytest.mark.parametrize(
     ("setting", "law"), [CASES[3], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[1:3])]

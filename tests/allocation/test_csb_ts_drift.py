@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.draws import Script
-from tests.mutants import mutate, survives
 from tests.reference.csb_ts_drift import BINS, DriftTwin, posterior
+from tests.rig.draws import Script
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import Allocator
 from weakfeedback.allocation import CsbTsDrift

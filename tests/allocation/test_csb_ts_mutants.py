@@ -2,7 +2,7 @@
 
 import pytest
 from tests.allocation.test_csb_ts import CASES, battery, covering, quantile_and_level, surprised
-from tests.mutants import mutate, survives
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback.allocation import posterior
 from weakfeedback.allocation.policies import csb_ts, csb_ts_same

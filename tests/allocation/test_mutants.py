@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.allocation.battery import TWINS, VARIANTS, agree, battery, instances, make
 from tests.allocation.test_twins import Story, played
-from tests.mutants import mutate, survives
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import allocation as fast
 from weakfeedback.allocation import common, play, waiting, world

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.draws import NO_DRAWS, Script
+from tests.rig.draws import NO_DRAWS, Script
 
 from weakfeedback.allocation import (
     CsbDt,

@@ -5,7 +5,7 @@ import socket
 import threading
 
 import numpy as np
-from tests.processes import PATIENCE
+from tests.rig.processes import PATIENCE
 
 from weakfeedback.apps.radio.wire import CHOICE, OUTCOME
 from weakfeedback.engine.replication import cast, streams

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from tests.apps.devices import MEANS, Tap, choose, joined, outcomes
-from tests.processes import PATIENCE
+from tests.rig.processes import PATIENCE
 
 from weakfeedback.apps.radio.air import Air, PlayerLost
 from weakfeedback.apps.radio.crew import Crew, Device

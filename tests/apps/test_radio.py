@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 from tests.apps.devices import MEANS, gone, simulated
-from tests.processes import PATIENCE, started, wait_until
+from tests.rig.processes import PATIENCE, started, wait_until
 
 from weakfeedback.apps.radio import RadioError, play_radio
 from weakfeedback.multiplayer import MultiplayerProblem

@@ -5,7 +5,7 @@ import signal
 import numpy as np
 import pytest
 from tests.apps.devices import MEANS, gone
-from tests.processes import wait_until
+from tests.rig.processes import wait_until
 
 from weakfeedback import simulate
 from weakfeedback.apps.radio import RadioError, play_radio

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.mutants import mutate, survives
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import Results, simulate
 from weakfeedback.cascade import CascadeProblem, QUss, UssTs

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mutants import mutate, survives
 from tests.reference.limit import SlowLimit
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback.cascade import CascadeProblem, instances, limit, theory
 from weakfeedback.settings.catalog import SETTINGS

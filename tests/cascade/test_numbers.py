@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mutants import mutate, survives
 from tests.reference.cascade_beyond import SlowUssMean
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import simulate
 from weakfeedback.cascade import FixedArm, NumericProblem, UssMean, UssTs, UssWd, instances

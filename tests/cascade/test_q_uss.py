@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.cascade.scripted import Scripted
-from tests.mutants import mutate, survives
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback.cascade import QUss
 from weakfeedback.cascade.policies import q_uss

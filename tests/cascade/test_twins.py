@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from tests.mutants import mutate, survives
 from tests.reference import cascade as slow
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import simulate
 from weakfeedback.cascade import (

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cascade.scripted import Scripted
-from tests.mutants import mutate, survives
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback.cascade import CascadeProblem, UssTs, UssTsDrift
 from weakfeedback.cascade.policies import uss_ts_drift

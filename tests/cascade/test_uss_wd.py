@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cascade.scripted import Scripted
-from tests.mutants import mutate, survives
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssWd

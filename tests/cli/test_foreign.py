@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from tests.experiments.tiny import made, tiny  # noqa: F401
 from tests.report.test_page import results_of
+from tests.reproduce.tiny import made, tiny  # noqa: F401
 
 from weakfeedback.reproduce.stored import NOTE, rows_of
 

@@ -8,7 +8,7 @@ import sys
 
 import pandas as pd
 import pytest
-from tests.processes import PATIENCE, started
+from tests.rig.processes import PATIENCE, started
 
 from weakfeedback import simulate
 from weakfeedback.cascade import FixedArm, instances

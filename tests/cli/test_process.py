@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from tests.cli.conftest import SMALL, environment
-from tests.processes import PATIENCE, started, wait_until
+from tests.rig.processes import PATIENCE, started, wait_until
 
 from weakfeedback import __version__
 from weakfeedback.cli import listing

@@ -6,7 +6,7 @@ import re
 import sys
 
 import pytest
-from tests.processes import PATIENCE, started
+from tests.rig.processes import PATIENCE, started
 
 from weakfeedback import simulate
 from weakfeedback.apps.radio.air import Air

@@ -10,8 +10,8 @@ import sys
 import pandas as pd
 import pytest
 from tests.cli.test_process import COMMAND
-from tests.pictures import undrawn  # noqa: F401
-from tests.processes import PATIENCE, started, wait_until
+from tests.rig.pictures import undrawn  # noqa: F401
+from tests.rig.processes import PATIENCE, started, wait_until
 from typer.testing import CliRunner
 
 from weakfeedback.cli.app import app

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 from tests.cli.conftest import SMALL
-from tests.pictures import undrawn  # noqa: F401
+from tests.rig.pictures import undrawn  # noqa: F401
 
 from weakfeedback import Results, simulate
 from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb

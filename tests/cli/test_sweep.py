@@ -5,7 +5,7 @@ import os
 
 import pandas as pd
 import pytest
-from tests.pictures import undrawn  # noqa: F401
+from tests.rig.pictures import undrawn  # noqa: F401
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb

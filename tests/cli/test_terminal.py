@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 from tests.cli.conftest import SMALL, environment
-from tests.processes import PATIENCE, started, wait_until
+from tests.rig.processes import PATIENCE, started, wait_until
 
 from weakfeedback.cli.listing import NUMBERS, table
 

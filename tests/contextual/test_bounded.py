@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from tests.contextual.following import stream, teach
 from tests.contextual.test_mutants import CHAINS
-from tests.mutants import made_again, survives
+from tests.rig.mutants import made_again, survives
 
 from weakfeedback.contextual import (
     ContextualProblem,
@@ -353,7 +353,7 @@ def linear(x):
     return np.column_stack([np.ones(len(x)), x]) / 2
 
 
-@pytest.mark.slow  # unbounded ones are compared in tests/test_checks.py
+@pytest.mark.slow  # unbounded ones are compared in tests/checks/test_policies.py
 @pytest.mark.parametrize("kind", KINDS)
 def test_compiled_rounds_leave_the_bits_of_interpreted_ones(kind):
     rng = np.random.default_rng(0)

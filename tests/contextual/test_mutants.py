@@ -18,9 +18,9 @@ from tests.contextual.following import (
     stream,
     teach,
 )
-from tests.mutants import made_again, mutate, survives
 from tests.reference import contextual as slow
 from tests.reference import contextual_worlds as worlds
+from tests.rig.mutants import made_again, mutate, survives
 
 from weakfeedback.contextual import (
     FixedArm,

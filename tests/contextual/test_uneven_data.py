@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import expit
-from tests.mutants import mutate, survives
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback.contextual import UssPd, glm
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from tests.contextual.test_policies import PROBLEMS, ridge_estimate
-from tests.mutants import mutate, survives
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import ContextualCascade, simulate
 from weakfeedback.checks import check_policy
@@ -170,7 +170,7 @@ def test_mutants_are_caught(old, new):
 
 
 def test_conformance_with_a_map_per_pair():
-    # one map for all pairs, and compiled rounds, in tests/test_checks.py: the types are the same
+    # one map for all pairs, and compiled rounds, in tests/checks/test_policies.py: the types are the same
     report = check_policy(lambda p: make(UssPdTs, p), PROBLEMS["per pair"], rounds=60, compiled=False)
     assert "hidden is unreachable" in report.passed
 

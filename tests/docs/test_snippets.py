@@ -50,7 +50,7 @@ def served(page):
     if page.name != "proxy.md":
         yield "127.0.0.1:8470"
         return
-    from tests.proxy.demo import demo_proxy
+    from tests.rig.proxy_demo import demo_proxy
 
     with demo_proxy() as address:
         yield address

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.engine.forks import run_each
-from tests.processes import started
+from tests.rig.processes import started
 
 import weakfeedback
 

@@ -8,7 +8,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from tests.processes import started, wait_until
+from tests.rig.processes import started, wait_until
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, FixedArm, UssTs, UssUcb

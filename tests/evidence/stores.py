@@ -8,8 +8,8 @@ import sqlite3
 import warnings
 
 from tests.evidence.moves import Table, Tape, games
-from tests.serve.harness import quick, serving
-from tests.serve.histories import LEARNERS, live_through
+from tests.rig.harness import quick, serving
+from tests.rig.histories import LEARNERS, live_through
 from typer.testing import CliRunner
 
 from weakfeedback.cli.app import app

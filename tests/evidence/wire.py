@@ -5,11 +5,11 @@ import json
 import random
 import re
 
-from tests.proxy.raw import ask, body_of
-from tests.proxy.test_service import chatting
-from tests.proxy.world import MODELS, learner, stage, world
-from tests.serve.harness import Caller, Reply, quick, serving
-from tests.serve.histories import LEARNERS, answer
+from tests.rig.harness import Caller, Reply, quick, serving
+from tests.rig.histories import LEARNERS, answer
+from tests.rig.raw_http import ask, body_of
+from tests.rig.upstreams import MODELS, learner, stage, world
+from tests.serve.proxy.test_service import chatting
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth

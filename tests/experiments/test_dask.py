@@ -5,8 +5,8 @@ import signal
 import threading
 
 import pytest
-from tests.pictures import undrawn  # noqa: F401
-from tests.processes import wait_until
+from tests.rig.pictures import undrawn  # noqa: F401
+from tests.rig.processes import wait_until
 
 distributed = pytest.importorskip("distributed", reason="the extra [distributed] is not installed")
 

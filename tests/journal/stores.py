@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from tests.postgres import Cluster
+from tests.rig.postgres import Cluster
 
 from weakfeedback.journal import SqliteStore
 

@@ -14,7 +14,7 @@ import pytest
 from tests.journal.pooler import Pooler
 from tests.journal.stores import InPostgres
 from tests.journal.test_owner import in_child, needs_fork
-from tests.processes import started, wait_until
+from tests.rig.processes import started, wait_until
 
 from weakfeedback.journal import (
     Event,

@@ -17,7 +17,7 @@ from tests.live.allocations import (
     shown,
     snapshot,
 )
-from tests.threads import in_threads
+from tests.rig.threads import in_threads
 
 from weakfeedback.allocation import CsbSu, CsbTs, KnownThresholds
 from weakfeedback.live import Allocator, FeedbackConflict, PendingDecision, UnknownDecision, storage

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.live import inside
-from tests.threads import in_threads
+from tests.rig.threads import in_threads
 
 from weakfeedback.cascade import HanawalHeuristic, UssTs, UssUcb
 from weakfeedback.live import (

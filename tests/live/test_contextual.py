@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.threads import in_threads
+from tests.rig.threads import in_threads
 
 from weakfeedback.contextual import FixedArm, PairFeatures, QuadraticFeatures, Supervised, UssPd
 from weakfeedback.live import ContextualCascade, FeedbackConflict, PendingDecision, UnknownDecision, storage

@@ -13,7 +13,7 @@ import pytest
 from tests.live import inside
 from tests.live.killed import kind_of
 from tests.live.kinds import BY_ID, KINDS, STAGES, learned, play, state
-from tests.threads import in_threads
+from tests.rig.threads import in_threads
 
 from weakfeedback import (
     Allocator,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.threads import in_threads
+from tests.rig.threads import in_threads
 
 from weakfeedback import Cascade
 from weakfeedback.live import core as module

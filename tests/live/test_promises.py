@@ -6,7 +6,7 @@ import time
 
 import pytest
 from tests.live.kinds import BY_ID, KINDS, play, state
-from tests.threads import in_threads
+from tests.rig.threads import in_threads
 
 from weakfeedback import FeedbackConflict, PendingDecision, Player, UnknownDecision, WrongSlot
 from weakfeedback.live import core as ledger

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.live import inside
-from tests.threads import in_threads
+from tests.rig.threads import in_threads
 
 from weakfeedback import Costed, FeedbackConflict, JournalError, Router, StateError, UnknownDecision, simulate
 from weakfeedback.routing import DoubleThompson, PayToCompare

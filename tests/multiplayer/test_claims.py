@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mutants import mutate, survives
 from tests.reference.players import stream
 from tests.reference.players_claims import SlowClaims
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import simulate
 from weakfeedback.engine.replication import Task, run

@@ -22,7 +22,7 @@ FACTORIES = {
 }
 
 
-@pytest.mark.slow  # with the options of the catalogue in tests/test_checks.py
+@pytest.mark.slow  # with the options of the catalogue in tests/checks/test_policies.py
 @pytest.mark.parametrize("name", FACTORIES)
 def test_every_player_conforms(name):
     report = check_policy(FACTORIES[name], PROBLEM, rounds=500)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.apps.devices import MEANS, simulated
 from tests.multiplayer.arena import Arena, seated, sitting_on
-from tests.mutants import mutate, survives
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import Player, simulate
 from weakfeedback.apps.radio import play_radio
@@ -303,7 +303,7 @@ def test_a_follower_believes_only_what_makes_sense():
 
 
 def test_conformance_and_names():
-    # three players with the catalogue, in tests/test_checks.py
+    # three players with the catalogue, in tests/checks/test_policies.py
     for players in (1, 5):
         problem = MultiplayerProblem([0.9, 0.1, 0.8, 0.2, 0.3], players, rewards="beta")
         assert len(check_policy(lambda p: Dpe1(p.arms), problem, rounds=80).passed) == len(CHECKS)

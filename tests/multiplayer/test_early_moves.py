@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.multiplayer.arena import Arena, seated
-from tests.mutants import mutate, survives
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import Player, simulate
 from weakfeedback.checks import CHECKS, check_policy

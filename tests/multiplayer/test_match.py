@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 from tests.multiplayer.arena import Arena
-from tests.mutants import mutate, survives
 from tests.reference.players import SlowTable, stream
 from tests.reference.players_match import slow_match, slow_selfish
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import simulate
 from weakfeedback.multiplayer import Match, MultiplayerProblem, Selfish

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from tests.multiplayer.following import alone, follow, means_of, told_by_the_twin
-from tests.mutants import mutate, survives
 from tests.reference import players as slow
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback.multiplayer import (
     MultiplayerProblem,

@@ -6,8 +6,8 @@ import itertools
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
-from tests.mutants import mutate, survives
 from tests.reference.players import SlowWorld, stream
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback import simulate
 from weakfeedback.checks import check_policy

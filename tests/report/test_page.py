@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from tests.report.browser import probe
+from tests.rig.browser import probe
 
 from weakfeedback import Results
 from weakfeedback.cascade import CascadeProblem

@@ -6,8 +6,8 @@ import shutil
 import sys
 
 import pytest
-from tests.experiments.tiny import installed, tiny  # noqa: F401
-from tests.report.browser import probe
+from tests.reproduce.tiny import installed, tiny  # noqa: F401
+from tests.rig.browser import probe
 
 from weakfeedback.experiments.evidence import decided
 from weakfeedback.experiments.model import Finding

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from tests.experiments.tiny import tiny  # noqa: F401
 from tests.report.test_page import results_of
+from tests.reproduce.tiny import tiny  # noqa: F401
 
 from weakfeedback import Results, simulate
 from weakfeedback.cascade import CascadeProblem, UssTs

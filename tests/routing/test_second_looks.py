@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mutants import made_again, survives
 from tests.reference.second_looks import SlowSecondLooks
+from tests.rig.mutants import made_again, survives
 from tests.routing.laws import random_law
 
 from weakfeedback import simulate

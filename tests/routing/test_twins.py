@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.mutants import mutate, survives
 from tests.reference import cascade as worlds
 from tests.reference import routing as slow
+from tests.rig.mutants import mutate, survives
 from tests.routing.laws import random_law
 
 from weakfeedback import simulate

@@ -3,9 +3,9 @@
 import json
 import re
 
-from tests.serve.chrome import chrome
-from tests.serve.harness import CASCADE, Caller, quick, run, serving
-from tests.serve.sockets import listening
+from tests.rig.chrome import chrome
+from tests.rig.harness import CASCADE, Caller, quick, run, serving
+from tests.rig.sockets import listening
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token

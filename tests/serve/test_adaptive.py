@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.live import inside
-from tests.serve.harness import CASCADE, quick, run, serving
+from tests.rig.harness import CASCADE, quick, run, serving
 
 from weakfeedback import Cascade
 from weakfeedback.live import Scored

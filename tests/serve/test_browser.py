@@ -5,9 +5,9 @@ import contextlib
 import json
 
 import pytest
-from tests.serve.chrome import chrome
-from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, quick, run
-from tests.serve.sockets import listening
+from tests.rig.chrome import chrome
+from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, quick, run
+from tests.rig.sockets import listening
 
 from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackRequest, TellRequest
 from weakfeedback.serve.page import view

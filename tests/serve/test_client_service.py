@@ -5,8 +5,8 @@ import random
 import threading
 
 import pytest
-from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER
-from tests.serve.sockets import Chaos, in_thread, listening
+from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER
+from tests.rig.sockets import Chaos, in_thread, listening
 
 from weakfeedback import FeedbackConflict, UnknownDecision
 from weakfeedback.client import AsyncClient, Client, Refused, ServiceUnavailable

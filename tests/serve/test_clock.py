@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import CASCADE, Caller, quick, run, serving
+from tests.rig.harness import CASCADE, Caller, quick, run, serving
 
 from weakfeedback.journal import SqliteStore
 from weakfeedback.serve.verify import Checked, check_store

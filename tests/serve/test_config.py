@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import run, serving
-from tests.serve.processes import Client, Process
+from tests.rig.harness import run, serving
+from tests.rig.server import Client, Process
 
 from weakfeedback.serve.config import ConfigError, read_settings, settle
 

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.serve.harness import CASCADE, quick, run, serving
-from tests.serve.processes import Client, Process, patiently
+from tests.rig.harness import CASCADE, quick, run, serving
+from tests.rig.server import Client, Process, patiently
 
 from weakfeedback.serve import auth as auth_module
 from weakfeedback.serve.auth import Auth, Token

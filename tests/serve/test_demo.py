@@ -7,8 +7,8 @@ import sys
 import time
 
 import pytest
-from tests.serve.harness import opener, quick, run
-from tests.serve.processes import Client, Process
+from tests.rig.harness import opener, quick, run
+from tests.rig.server import Client, Process
 from tests.serve.test_page import paged, text_of
 
 from weakfeedback.serve.demo import HISTORY, LEARNERS, SKILLS, Clock, Load

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
-from tests.serve.harness import CASCADE, Caller, quick, run, serving
+from tests.rig.harness import CASCADE, Caller, quick, run, serving
 
 from weakfeedback.journal.events import seal
 from weakfeedback.serve import learner as learner_module

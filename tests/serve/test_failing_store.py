@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import CASCADE, Caller, opener, quick, run, serving, until
+from tests.rig.harness import CASCADE, Caller, opener, quick, run, serving, until
 from tests.serve.test_mutants import Gated
 
 from weakfeedback.journal.events import OwnedElsewhere, StoreUnavailable
@@ -297,7 +297,7 @@ def test_a_full_disk_is_survived_by_the_real_server(tmp_path: Path) -> None:
     """The store's file may grow to a limit; beyond it the kernel refuses, and lifting the limit heals."""
     import resource
 
-    from tests.serve.processes import Client, Process, patiently
+    from tests.rig.server import Client, Process, patiently
 
     # without bytecode: Python 3.13.0 would keep that of a module that it could write in part only
     with Process(tmp_path, env={"PYTHONDONTWRITEBYTECODE": "1"}) as server:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
-from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, quick, run, serving
+from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, quick, run, serving
 
 from weakfeedback.serve.api import COMMON, EVERYWHERE, OPERATIONS, Operation
 from weakfeedback.serve.models import PROBLEMS

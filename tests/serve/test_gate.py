@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import CASCADE, Caller, quick, run, serving
-from tests.serve.processes import Process
+from tests.rig.harness import CASCADE, Caller, quick, run, serving
+from tests.rig.server import Process
 
 from weakfeedback.serve import auth as auth_module
 from weakfeedback.serve.api import OPERATIONS

@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.serve.harness import CASCADE, quick, run, serving
+from tests.rig.harness import CASCADE, quick, run, serving
 
 from weakfeedback.client import local_service
 from weakfeedback.serve.config import read_settings

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.postgres import Cluster
-from tests.serve.processes import Client, Process
+from tests.rig.postgres import Cluster
+from tests.rig.server import Client, Process
 
 from weakfeedback.journal import open_store
 from weakfeedback.serve.recover import recover_all

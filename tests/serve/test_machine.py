@@ -19,8 +19,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.postgres import Cluster
-from tests.serve.harness import Caller, opener, quick
+from tests.rig.harness import Caller, opener, quick
+from tests.rig.postgres import Cluster
 
 from weakfeedback import Allocator, Cascade, ContextualCascade, Router
 from weakfeedback.serve.app import make_app

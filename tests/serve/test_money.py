@@ -8,8 +8,8 @@ import subprocess
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.serve.harness import CASCADE, ROUTER, run, serving
-from tests.serve.processes import Process
+from tests.rig.harness import CASCADE, ROUTER, run, serving
+from tests.rig.server import Process
 from tests.serve.test_page import ADAPTIVE, ALLOCATION, CONTEXTUAL, paged, play, text_of
 
 from weakfeedback.client import Client

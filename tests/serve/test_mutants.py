@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mutants import mutate, survives
-from tests.serve.harness import CASCADE, Caller, opener, quick, run
+from tests.rig.harness import CASCADE, Caller, opener, quick, run
+from tests.rig.mutants import mutate, survives
 
 from weakfeedback.journal import JournalError, SqliteStore
 from weakfeedback.journal import recover as replay

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.proxy.world import Running
-from tests.serve.processes import START, Process, patiently
+from tests.rig.server import START, Process, patiently
+from tests.rig.upstreams import Running
 
 from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
 

@@ -6,8 +6,8 @@ import re
 import jsonschema
 import pytest
 from starlette.routing import Route
-from tests.serve.generated import Generated, operations_of, validator
-from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, run, serving
+from tests.rig.generated import Generated, operations_of, validator
+from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, run, serving
 
 from weakfeedback.serve.api import OPERATIONS
 from weakfeedback.serve.app import make_app

@@ -8,7 +8,7 @@ import re
 import time
 
 import pytest
-from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, quick, run, serving
+from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, quick, run, serving
 
 from weakfeedback.serve.activity import Activity
 from weakfeedback.serve.app import CSP, make_app

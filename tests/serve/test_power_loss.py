@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.journal.powerless import CALLS, SENDS, calls, images, strace, why_not
-from tests.serve.processes import START, Client, patiently
+from tests.rig.server import START, Client, patiently
 
 from weakfeedback.journal import SqliteStore
 from weakfeedback.serve.recover import recover_all

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.serve.harness import CASCADE
-from tests.serve.processes import Client, Process
+from tests.rig.harness import CASCADE
+from tests.rig.server import Client, Process
 
 from weakfeedback.cli.output import Stop
 from weakfeedback.cli.serve import need_extra

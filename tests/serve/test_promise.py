@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import quick, run, serving
+from tests.rig.harness import quick, run, serving
 
 from weakfeedback import Cascade, Router, Scored
 from weakfeedback.client import local_service

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import CASCADE, Caller, opener, quick, run, serving, until
-from tests.serve.processes import Client, Process, patiently
+from tests.rig.harness import CASCADE, Caller, opener, quick, run, serving, until
+from tests.rig.server import Client, Process, patiently
 
 from weakfeedback.journal import JournalError, SqliteStore
 from weakfeedback.serve import service as service_module

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import opener, quick, run, serving
-from tests.serve.histories import LEARNERS, make_history, states_of
+from tests.rig.harness import opener, quick, run, serving
+from tests.rig.histories import LEARNERS, make_history, states_of
 
 from weakfeedback.journal import JournalError, SqliteStore
 from weakfeedback.journal.events import Event, row_of
@@ -167,7 +167,7 @@ def test_an_unknown_kind_and_an_end_without_a_beginning_are_named(store: Path) -
 
 
 def test_the_process_ends_with_one_line_about_a_damaged_store(store: Path) -> None:
-    from tests.serve.processes import Process
+    from tests.rig.server import Process
 
     with sqlite3.connect(store) as database:
         database.execute("UPDATE event SET body = replace(body, 'stage', 'stagf') WHERE kind = 'decide'")

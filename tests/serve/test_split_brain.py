@@ -11,8 +11,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.postgres import Cluster
-from tests.serve.processes import Client, Process, patiently
+from tests.rig.postgres import Cluster
+from tests.rig.server import Client, Process, patiently
 
 from weakfeedback.journal import open_store
 from weakfeedback.serve.recover import recover_all

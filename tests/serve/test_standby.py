@@ -3,8 +3,8 @@
 import asyncio
 
 from tests.journal.stores import InPostgres
-from tests.serve.harness import CASCADE, Caller, quick, run, until
-from tests.serve.processes import Client, Process, patiently
+from tests.rig.harness import CASCADE, Caller, quick, run, until
+from tests.rig.server import Client, Process, patiently
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.config import opener

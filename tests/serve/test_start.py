@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.serve.harness import Caller, run, serving
-from tests.serve.histories import LEARNERS, make_history
+from tests.rig.harness import Caller, run, serving
+from tests.rig.histories import LEARNERS, make_history
 
 from weakfeedback.engine.compiler.cache import loading_only
 from weakfeedback.journal import SqliteStore

@@ -6,9 +6,9 @@ import warnings
 
 import pytest
 from tests.journal.stores import PLACES, InFile, InPostgres, place_of
-from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, quick, run
-from tests.serve.histories import LEARNERS as HISTORIES
-from tests.serve.histories import tell_through
+from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, quick, run
+from tests.rig.histories import LEARNERS as HISTORIES
+from tests.rig.histories import tell_through
 
 from weakfeedback.cli import serve_stores as stores
 from weakfeedback.cli.output import Stop

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.proxy.world import Running, free_port
-from tests.serve.processes import START, Client, Process, patiently
+from tests.rig.server import START, Client, Process, patiently
+from tests.rig.upstreams import Running, free_port
 
 from weakfeedback.cli.output import Stop
 from weakfeedback.cli.serve import settings_of

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.proxy.test_service import chatting
-from tests.proxy.world import MODELS
-from tests.serve.harness import CASCADE, Caller, run, serving
-from tests.serve.processes import Client, Process, patiently
+from tests.rig.harness import CASCADE, Caller, run, serving
+from tests.rig.server import Client, Process, patiently
+from tests.rig.upstreams import MODELS
+from tests.serve.proxy.test_service import chatting
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token

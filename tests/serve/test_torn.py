@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import (
+from tests.rig.harness import (
     ALLOCATION,
     CASCADE,
     CONTEXTUAL,

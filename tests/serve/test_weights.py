@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.serve.harness import CASCADE, CONTEXTUAL, quick, run, serving
+from tests.rig.harness import CASCADE, CONTEXTUAL, quick, run, serving
 
 from weakfeedback.serve.app import PIECE, encoded
 from weakfeedback.serve.learner import HEAVY, UNKNOWN, Learner, Weight

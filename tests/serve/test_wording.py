@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import CASCADE, ROUTER, run, serving
+from tests.rig.harness import CASCADE, ROUTER, run, serving
 
 from weakfeedback.serve.config import ConfigError, checked_learner
 

@@ -1,0 +1,267 @@
+"""The invoice: tokens times price, the same number everywhere, and there after every restart."""
+
+import asyncio
+import json
+import signal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.rig.raw_http import ask, body_of, connect
+from tests.rig.upstreams import MODELS, LocalDecider, Running, learner, stage, world
+from tests.serve.proxy.test_service import SECRET, chatting, command
+from tests.serve.test_page import paged, text_of
+
+from weakfeedback.serve.invoice import PURPOSES, Invoice
+from weakfeedback.serve.page import view
+from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
+
+PRICES = {"small-7b": (2.0, 50.0), "medium-2": (10.0, 1000.0), "large-5": (40.0, 7500.0)}
+NAMES = {"small-7b": "small", "medium-2": "medium", "large-5": "large"}
+
+
+def priced(**more):
+    stages = [
+        {**stage(NAMES[model], model, out), "price": {"input": given, "output": out}}
+        for model, (given, out) in PRICES.items()
+    ]
+    return learner(stage=stages, currency="USD", **more)
+
+
+def by_hand(fake):
+    """Calls, tokens and money of each model, from what the upstream saw."""
+    sums = {model: [0, 0, 0, 0.0] for model in PRICES}
+    for seen in fake.seen:
+        given = max(1, len(seen.body["messages"][-1]["content"]) // 4)
+        made = fake.models[seen.model].tokens
+        row, (price_in, price_out) = sums[seen.model], PRICES[seen.model]
+        row[0] += 1
+        row[1] += given
+        row[2] += made
+        row[3] += (given * price_in + made * price_out) / 1e6
+    return sums
+
+
+class Noting(FakeUpstream):
+    """A fake in this process that notes its calls as the one with a socket does."""
+
+    def _completion(self, name, body):
+        from weakfeedback.serve.proxy.fake import Seen
+
+        self.seen.append(Seen(name, body, {}, 0.0))
+        return super()._completion(name, body)
+
+
+@pytest.mark.parametrize("mode", ["router", "adaptive", "cascade"])
+def test_one_number_everywhere_and_after_every_restart(tmp_path, mode):
+    """Tokens times price by hand: in the report, its text, the list, the page and the metrics, however it restarts."""
+    more = {"kind": mode, "compare": {"type": "text"}, "waiting_price": 0.5, "error_cost": 2.0, "seed": 1}
+    fake = Noting({name: FakeModel(name, 0.9, tokens=20 + 7 * k) for k, name in enumerate(PRICES)})
+
+    async def told(chat):
+        report = await chat.service.report("support")
+        call = paged(chat.service)
+        text = await chat.service.report_text("support")
+        pages = [text_of(await call("GET", path)) for path in ("/learners/support", "/")]
+        metrics = (await call("GET", "/metrics")).body.decode()
+        return report, text, *pages, metrics
+
+    async def play(rounds):
+        async with chatting(tmp_path / "s.db", priced(**more), fake) as chat:
+            for k in range(rounds):
+                await chat.ask(f"What is {k} * 7?")
+            return await told(chat)
+
+    before = asyncio.run(play(40))
+    report, text, page, overview, metrics = before
+    hand = by_hand(fake)
+    for line, (model, (calls, read, made, money)) in zip(report["proxy"]["stages"], hand.items()):
+        assert line["model"] == model
+        assert (line["calls"], line["tokens"]["input"], line["tokens"]["output"]) == (calls, read, made)
+        assert line["spent"] == pytest.approx(money)
+        assert f"{calls:,}" in page
+    spent = sum(row[3] for row in hand.values())
+    saved = report["proxy"]["alone"]["amount"] - spent
+    assert report["spent"] == report["proxy"]["spent"] == pytest.approx(spent)
+    assert report["saved"]["amount"] == report["proxy"]["saved"]["amount"] == pytest.approx(saved)
+    assert report["details"]["spent"] == report["spent"]
+    assert report["details"]["saved_alone"] == pytest.approx(saved)
+    for shown in (page, overview):
+        assert view.amount(spent, "USD") in shown
+        assert view.amount(abs(saved)) in shown
+    assert f"{spent:,.4f}" in text
+    assert f"{abs(saved):,.4f}" in text
+    assert f'weakfeedback_spent_total{{currency="USD",learner="support"}} {report["spent"]}' in metrics
+    assert report["proxy"]["waiting"]["amount"] == pytest.approx(0.5 * report["proxy"]["waiting"]["seconds"])
+    assert report["proxy"]["waiting"]["amount"] > 0.0
+    again = asyncio.run(play(0))[0]
+    assert again["proxy"] == report["proxy"]
+    assert again["spent"] == report["spent"]
+
+
+def test_what_a_killed_process_has_answered_is_on_the_invoice(tmp_path):
+    running = Running()
+    try:
+        fake = FakeUpstream({name: FakeModel(name, 1.0) for name in MODELS})
+        port, sums, headers = running.serve(fake), [], {"Authorization": f"Bearer {SECRET}"}
+        for _ in range(3):
+            with command(tmp_path, port) as (url, process):
+                if sums:
+                    assert account_at(url) == sums[-1]
+                for k in range(7):
+                    got = ask(url, k % 2 == 1, headers, question=f"What is {k} * 3?")
+                    assert got.status == 200
+                sums.append(account_at(url))
+                assert ask(url, False, headers).status == 200
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+            with command(tmp_path, port) as (url, _):
+                account = account_at(url)
+                assert account["requests"] == 8 * len(sums)
+                sums[-1] = account
+        small, large = account["stages"]
+        made = [sum(seen.model == model for seen in fake.seen) for model in ("small-7b", "large-5")]
+        # a comparison that had not ended may be lost with the process, an answer never
+        assert made[0] - 6 <= small["calls"] <= made[0]
+        assert made[1] - 6 <= large["calls"] <= made[1]
+        assert small["spent"] == pytest.approx(small["calls"] * 20 * 50e-6)
+        assert large["spent"] == pytest.approx(large["calls"] * 20 * 7500e-6)
+    finally:
+        running.close()
+
+
+def account_at(url):
+    """The accounts, as the API tells them."""
+    connection = connect(url)
+    connection.request("GET", "/v1/learners/support/report", headers={"Authorization": f"Bearer {SECRET}"})
+    found = json.loads(connection.getresponse().read())["proxy"]
+    connection.close()
+    return found
+
+
+def test_a_store_that_is_away_gets_its_bills_later():
+    with world(models={name: FakeModel(name, 1.0) for name in MODELS}) as here:
+        here.decider.off = True
+        for _ in range(3):
+            got = ask(here.url)
+            assert got.headers["x-weakfeedback-learning"] == "off"
+        here.drain()
+        assert here.proxy.account("support")["requests"] == 0
+        here.decider.off = False
+        ask(here.url)
+        here.drain()
+        assert here.proxy.account("support")["requests"] == 4
+        assert here.proxy.account("support")["stages"][2]["calls"] >= 3
+
+
+def calling(*stages):
+    def make(proxied):
+        decider = LocalDecider(proxied)
+        decider.forced = stages
+        return decider
+
+    return make
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_baseline_is_measured_where_it_was_called_beside_the_answer(stream):
+    """Estimated when the answer is billed, and corrected when its own call has ended."""
+    models = {name: FakeModel(name, 1.0, tokens=30) for name in MODELS}
+    table = priced(baseline="small", compare={"type": "number", "scale": 1e-9})
+    with world(table, models=models, make_decider=calling(0, 2)) as here:
+        ask(here.url, stream)
+        here.drain()
+        account = here.proxy.account("support")
+    assert account["alone"]["measured"] == pytest.approx(account["stages"][0]["spent"])
+    assert account["alone"]["estimated"] == pytest.approx(0.0, abs=1e-15)
+    assert account["comparing"] == pytest.approx(account["stages"][0]["spent"])
+    assert account["saved"]["amount"] == pytest.approx(-account["stages"][2]["spent"])
+    assert account["compared"] == 1
+
+
+def test_waiting_is_in_no_sum():
+    models = {name: FakeModel(name, 1.0, seconds=0.05) for name in MODELS}
+    with world(priced(waiting_price=100.0), models=models, make_decider=calling(0)) as here:
+        got = ask(here.url)
+        here.drain()
+        account = here.proxy.account("support")
+    money = (4 * 2.0 + 20 * 50.0) / 1e6
+    assert account["spent"] == pytest.approx(money)
+    assert got.data["weakfeedback"]["cost"] == pytest.approx(money)
+    assert account["waiting"]["amount"] > 5.0
+    assert account["alone"]["amount"] < 1.0
+
+
+rows = st.tuples(
+    st.integers(0, 1),
+    st.sampled_from(PURPOSES),
+    st.sampled_from(["ok", "500", "cut"]),
+    st.floats(0.0, 10.0),
+    st.integers(0, 10**6),
+    st.integers(0, 10**6),
+    st.integers(0, 10**6),
+    st.booleans(),
+    st.floats(0.0, 100.0),
+    st.none() | st.floats(0.0, 10.0),
+    st.none() | st.integers(0, 10**6),
+).map(list)
+bills = st.fixed_dictionaries(
+    {"calls": st.lists(rows, max_size=3)},
+    optional={
+        "end": st.sampled_from(["answered", "failed", "left"]),
+        "alone": st.tuples(st.floats(0.0, 9.0), st.floats(-9.0, 9.0)).map(list),
+        "waited": st.floats(0.0, 100.0),
+        "judge": st.floats(0.0, 1.0),
+        "again": st.just([[0, "503"]]),
+        "compared": st.just(True),
+    },
+)
+
+
+@given(st.lists(bills, max_size=8), st.integers(0, 8))
+def test_an_invoice_adds_up_and_continues_from_any_snapshot(given_bills, cut):
+    def begun():
+        made = Invoice(2)
+        made.agree(
+            {
+                "models": [{"name": n, "model": n, "price": {}} for n in "ab"],
+                "baseline": 1,
+                "waiting_price": 2.0,
+            },
+            7,
+        )
+        return made
+
+    whole = begun()
+    part = begun()
+    for k, bill in enumerate(given_bills):
+        whole.add(bill)
+        if k == cut:
+            again = Invoice(2)
+            again.restore(json.loads(json.dumps(part.state())))
+            part = again
+        part.add(bill)
+    assert part.summary() == whole.summary()
+    calls = [row for bill in given_bills for row in bill["calls"]]
+    found = whole.summary()
+    assert found["spent"] == pytest.approx(sum(row[3] for row in calls) + whole.judge)
+    assert found["spent"] == pytest.approx(sum(whole.money.values()) + whole.judge)
+    assert sum(whole.answers) == pytest.approx(whole.money["answer"])
+    assert found["spent"] + found["saved"]["amount"] == pytest.approx(found["alone"]["amount"])
+    assert found["waiting"]["amount"] == pytest.approx(2.0 * found["waiting"]["seconds"])
+
+
+def test_a_client_that_leaves_is_billed_and_nothing_is_counted_twice(tmp_path):
+    fake = FakeUpstream({name: FakeModel(name, 1.0, seconds=0.2) for name in MODELS})
+
+    async def work():
+        async with chatting(tmp_path / "s.db", priced(), fake) as chat:
+            await chat.post(body_of(), leave=0.05)
+            await chat.ask()
+            await chat.proxy.drain()
+            return (await chat.service.report("support"))["proxy"]
+
+    account = asyncio.run(work())
+    assert (account["left"], account["requests"]) == (1, 1)
+    assert account["wasted"] > 0.0
+    assert account["wasted"] < account["spent"]

@@ -1,0 +1,197 @@
+"""The proxy keeps a promise: as the reference answers, also where models fail, and says what it risks."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from tests.rig.harness import quick, serving
+
+from weakfeedback.serve.proxy.attach import make_proxy, prepare_learners
+from weakfeedback.serve.proxy.dialect import Completions
+from weakfeedback.serve.proxy.fake import FakeModel, FakeServer, FakeUpstream
+from weakfeedback.serve.proxy.settings import read_proxied
+from weakfeedback.serve.proxy.upstream import UpstreamFailed
+
+NAMES = ("small", "large")
+
+
+def table(**more: Any) -> dict[str, Any]:
+    stages = [
+        {
+            "name": name,
+            "upstream": "fake",
+            "model": name,
+            "price": {"input": 0.0, "output": price},
+            "expect": {"input": 5, "output": 20},
+        }
+        for name, price in zip(NAMES, (1.0, 20.0))
+    ]
+    compare = {"type": "regex", "pattern": r"answer is (\S+?)\.?$"}
+    return {
+        "name": "p",
+        "agree": 0.9,
+        "compare": compare,
+        "stage": stages,
+        "options": {"memory": 64},
+        "seed": 3,
+        **more,
+    }
+
+
+class Failing(FakeServer):
+    """Models of which some are down."""
+
+    down: set[str]
+
+    async def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
+        if body["model"] in self.down:
+            raise UpstreamFailed("500", 500)
+        return await super()._completion(body)
+
+
+class Talk:
+    """A proxy in this process, with what it answered."""
+
+    def __init__(self, service: Any, fake: FakeUpstream, settings: Any) -> None:
+        server = Failing(fake)
+        self.down = server.down = set[str]()
+        self.proxy = make_proxy(service, {}, [settings], {"fake": server})
+
+    async def ask(self, n: int, stream: bool = False, **headers: str) -> tuple[int, dict[str, str], bytes]:
+        content = f"What is {n} * 3?"
+        body = {"model": "p", "stream": stream, "messages": [{"role": "user", "content": content}]}
+        sent = [(b"content-type", b"application/json")]
+        sent += [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        messages: list[dict[str, Any]] = [{"type": "http.request", "body": orjson.dumps(body)}]
+        found: list[Any] = []
+
+        async def receive() -> Any:
+            if not messages:
+                await asyncio.Event().wait()
+            return messages.pop()
+
+        async def send(message: Any) -> None:
+            found.append(message)
+
+        await self.proxy.answer(Completions(), {"type": "http", "headers": sent}, receive, send)
+        await self.proxy.drain()
+        told = {name.decode(): value.decode() for name, value in found[0]["headers"]}
+        return found[0]["status"], told, b"".join(one.get("body", b"") for one in found[1:])
+
+
+def run(tmp_path: Path, work: Any, skill: float = 0.95, **more: Any) -> None:
+    async def play() -> None:
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, _):
+            fake = FakeUpstream({"small": FakeModel("small", skill), "large": FakeModel("large", 1.0)})
+            talk = Talk(service, fake, read_proxied("test", table(**more), {"fake"}))
+            await prepare_learners(service, talk.proxy)
+            await work(talk, service.learners["p"])
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("mode", ["router", "adaptive"])
+def test_cheap_answers_go_out_with_their_risk_and_the_books_agree(tmp_path: Path, mode: str) -> None:
+    async def work(talk: Talk, learner: Any) -> None:
+        told = [await talk.ask(n, stream=n % 5 == 0, x_weakfeedback_group="g") for n in range(160)]
+        stages = {headers["x-weakfeedback-stage"] for _, headers, _ in told[100:]}
+        assert stages == {"0", "1"}
+        assert all(
+            float(one["x-weakfeedback-risk"]) == 0 for _, one, _ in told if one["x-weakfeedback-stage"] == "1"
+        )
+        cheap = [one for _, one, _ in told if one["x-weakfeedback-stage"] == "0"]
+        assert all(0 < float(one["x-weakfeedback-risk"]) < 0.6 for one in cheap)
+        assert {one["x-weakfeedback-compared"] for _, one, _ in told[:40]} == {"yes"}
+        report = learner.live.report()
+        assert list(report.by_group) == ["g"]
+        assert report.requests == 160
+        assert (learner.opened, learner.live.policy.open.sum()) == ({}, 0)
+        assert learner.invoice.saved > 0.0
+        served = await talk.ask(1, x_weakfeedback_learn="no")
+        assert served[1]["x-weakfeedback-stage"] == "1"  # nobody compares it: the reference
+
+    run(tmp_path, work, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["router", "adaptive"])
+def test_a_cheap_model_that_fails_is_no_difference(tmp_path: Path, mode: str) -> None:
+    async def work(talk: Talk, learner: Any) -> None:
+        for n in range(120):
+            await talk.ask(n)
+        before = learner.live.policy.estimate.sum()
+        talk.down.add("small")
+        for n in range(120, 150):
+            status, headers, _ = await talk.ask(n)
+            assert (status, headers["x-weakfeedback-stage"]) == (200, "1")
+        assert learner.live.policy.estimate.sum() == before
+        assert (learner.opened, learner.live.policy.open.sum()) == ({}, 0)
+
+    run(tmp_path, work, mode=mode)
+
+
+def test_without_the_reference_a_cheap_answer_costs_an_allowance_or_is_refused(tmp_path: Path) -> None:
+    async def work(talk: Talk, learner: Any) -> None:
+        for n in range(60):
+            await talk.ask(n)
+        talk.down.add("large")
+        allowed = learner.live.report().allowance
+        statuses = []
+        for n in range(60, 85):
+            try:
+                statuses.append((await talk.ask(n))[0])
+            except Exception as error:
+                statuses.append(error.status)  # type: ignore[attr-defined]
+        report = learner.live.report()
+        assert 0 < report.blind <= allowed + 25 * 0.1
+        assert statuses.count(502) > 0
+        assert report.differ * report.requests >= report.blind
+
+    run(tmp_path, work)
+
+
+def test_a_stream_goes_out_before_it_is_compared(tmp_path: Path) -> None:
+    async def work(talk: Talk, learner: Any) -> None:
+        told = [await talk.ask(n, stream=True) for n in range(160)]
+        early = [
+            one
+            for _, one, _ in told
+            if (one["x-weakfeedback-stage"], one["x-weakfeedback-compared"]) == ("0", "yes")
+        ]
+        assert len(early) == learner.live.report().compared > 2
+        assert learner.live.policy.open.sum() == 0
+
+    run(tmp_path, work, background=True)
+
+
+def test_shadow_answers_are_the_references(tmp_path: Path) -> None:
+    async def work(talk: Talk, learner: Any) -> None:
+        told = [await talk.ask(n) for n in range(90)]
+        assert {one["x-weakfeedback-stage"] for _, one, _ in told} == {"1"}
+        assert learner.live.report().state == "shadow"
+
+    run(tmp_path, work, shadow=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"agree": None}, "agree must be given, such as 0.95"),
+        ({"budget": 2.0}, "budget must stand alone"),
+        ({"agree": 1.5}, "agree"),
+        ({"reference": "huge"}, "reference must be one of small, large"),
+        ({"agree": None, "error_cost": 1.0, "shadow": True}, "shadow must be left out"),
+        ({"kind": "cascade"}, "agree is for kind router or adaptive"),
+        ({"mode": "adaptive", "background": True}, "background is for kind router"),
+    ],
+)
+def test_tables_that_contradict_themselves_are_explained(more: Any, words: str) -> None:
+    given = {key: value for key, value in table(**more).items() if value is not None}
+    with pytest.raises(ValueError, match=words):
+        read_proxied("test", given, {"fake"})
+
+
+def test_a_budget_is_money_for_a_thousand_requests() -> None:
+    given = {key: value for key, value in table(budget=2.0).items() if key != "agree"}
+    assert read_proxied("test", given, {"fake"}).learner()["budget"] == pytest.approx(0.002)

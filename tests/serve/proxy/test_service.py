@@ -1,0 +1,614 @@
+"""The proxy over the real service: what it decides is on disk, in the report, in the metrics and in the log."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import openai
+import pytest
+from prometheus_client import CollectorRegistry
+from tests.rig.harness import opener, quick
+from tests.rig.raw_http import RIGHT, ask, body_of
+from tests.rig.upstreams import MODELS, Running, free_port, learner, until
+
+from weakfeedback.journal import OwnedElsewhere, open_store
+from weakfeedback.serve.app import make_app
+from weakfeedback.serve.auth import Auth, Token
+from weakfeedback.serve.models import CostsRequest, ReportAnswer, WarmStartRequest
+from weakfeedback.serve.proxy.attach import (
+    UpstreamMetrics,
+    extend,
+    make_proxy,
+    prepare_learners,
+    proxy_routes,
+)
+from weakfeedback.serve.proxy.fake import FakeModel, FakeServer, FakeUpstream
+from weakfeedback.serve.proxy.prices import Tokens
+from weakfeedback.serve.proxy.settings import read_proxied
+from weakfeedback.serve.proxy.upstream import UpstreamSettings
+from weakfeedback.serve.service import Service
+
+SECRET = "a-token-that-is-long-enough"
+
+
+class Chat:
+    """A service with a proxy over fake models in this process, called without sockets."""
+
+    def __init__(self, service, proxy, app):
+        self.service, self.proxy, self.app = service, proxy, app
+
+    async def post(self, body, leave=None, **headers):
+        """Return status, headers and body of an answer; ``leave`` if the client waits only so many seconds."""
+        sent = {"host": "localhost", "content-type": "application/json", **headers}
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/v1/chat/completions",
+            "raw_path": b"/v1/chat/completions",
+            "query_string": b"",
+            "root_path": "",
+            "scheme": "http",
+            "client": ("127.0.0.1", 1),
+            "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in sent.items()],
+        }
+        messages = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+        found = []
+
+        async def receive():
+            if messages:
+                return messages.pop()
+            await (asyncio.Event().wait() if leave is None else asyncio.sleep(leave))
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            found.append(message)
+
+        await self.app(scope, receive, send)
+        if leave is not None:
+            await self.proxy.drain()
+            return None
+        names = {k.decode(): v.decode() for k, v in found[0]["headers"]}
+        return found[0]["status"], names, b"".join(m.get("body", b"") for m in found[1:])
+
+    async def ask(self, question="What is 17 * 23?", **headers):
+        status, names, _ = await self.post(body_of(question=question), **headers)
+        await self.proxy.drain()
+        assert status == 200
+        return names
+
+
+@contextlib.asynccontextmanager
+async def chatting(path, table=None, fake=None, auth=None, wrap=lambda store: store):
+    settings = read_proxied("learner[0]", table or learner(), {"fake": None})
+    service = Service(opener(path, wrap), quick(durability="process"))
+    await service.start()
+    try:
+        servers = {"fake": FakeServer(fake or FakeUpstream(MODELS))}
+        proxy = make_proxy(service, {}, [settings], servers)
+        await prepare_learners(service, proxy)
+        auth = auth or Auth()
+        yield Chat(service, proxy, make_app(service, auth, routes=proxy_routes(proxy, auth)))
+        await proxy.close()
+    finally:
+        await service.stop()
+
+
+def test_a_request_is_a_decision_of_the_learner(tmp_path):
+    async def work():
+        async with chatting(tmp_path / "s.db") as chat:
+            told = [await chat.ask(f"What is {k} * 7?") for k in range(40)]
+            report = await chat.service.report("support")
+            events = await chat.service.events("support", -1, 1000)
+            text = chat.service.metrics.text().decode()
+        assert [int(one["x-weakfeedback-decision"]) for one in told] == list(range(1, 41))
+        compared = sum(one["x-weakfeedback-compared"] == "yes" for one in told)
+        assert report["rounds"] == 40
+        assert compared == sum(event.kind == "feedback" for event in events) > 5
+        assert report["pending"] == 0
+        assert report["proxy"]["requests"] == 40
+        assert report["proxy"]["saved"]["against"] == "large alone"
+        assert ReportAnswer.model_validate(report).proxy["compared"] == compared
+        fed = next(event for event in events if event.kind == "feedback")
+        assert fed.body["spent"] > 0
+        assert fed.body["tokens"][2] >= 40
+        # nothing of questions and answers is kept
+        assert "answer is" not in repr(events)
+        assert "What is" not in repr(events)
+        calls = 'weakfeedback_upstream_seconds_count{learner="support",outcome="ok",stage="large"}'
+        assert any(line.startswith(calls) for line in text.splitlines())
+        assert 'weakfeedback_upstream_tokens_total{kind="output",learner="support",stage="large"}' in text
+
+    asyncio.run(work())
+
+
+def test_the_judge_of_an_adaptive_learner_is_an_option_of_its_policy(tmp_path):
+    table = learner(mode="adaptive", judge="score", compare={"type": "text"})
+
+    async def work():
+        async with chatting(tmp_path / "s.db", table) as chat:
+            await chat.ask()
+            assert (await chat.service.info("support"))["config"]["options"] == {"judge": "score"}
+            assert (await chat.service.report("support"))["details"]["judge"] == "score"
+
+    asyncio.run(work())
+    with pytest.raises(ValueError, match="judge must be last or score, for adaptive, got 'lst'"):
+        read_proxied("learner[0]", {**table, "judge": "lst"}, {"fake": None})
+
+
+def test_what_was_learned_survives_and_open_decisions_are_taken_back(tmp_path):
+    async def first():
+        async with chatting(tmp_path / "s.db") as chat:
+            for k in range(30):
+                await chat.ask(f"What is {k} * 7?")
+            found = await chat.service.report("support")
+            await chat.ask(x_weakfeedback_stage="large")
+            while (await chat.service.decide("support"))["expires"] is None:
+                pass  # until one waits for feedback, which never comes
+            return found
+
+    async def second():
+        async with chatting(tmp_path / "s.db") as chat:
+            events = await chat.service.events("support", -1, 1000)
+            return await chat.service.report("support"), [event.body for event in events[-1:]]
+
+    before = asyncio.run(first())
+    after, (last,) = asyncio.run(second())
+    assert after["disagreement"] == before["disagreement"]
+    assert after["pending"] == 0
+    assert last["reason"] == "restart"
+
+
+@pytest.mark.parametrize("warm", [False, True], ids=["compared", "alone"])
+def test_a_client_that_leaves_cancels_the_decision_with_its_cost(tmp_path, warm):
+    """Also the decision of one model alone, which waits for no feedback."""
+    models = {name: FakeModel(name, seconds=30.0) for name in MODELS}
+    table = learner(waiting_price=0.5, compare={"type": "text"})
+
+    async def work():
+        async with chatting(tmp_path / "s.db", table, FakeUpstream(models)) as chat:
+            if warm:
+                await chat.service.warm_start("support", WarmStartRequest(outputs=[["a"] * 3] * 300))
+            await chat.post(body_of(), leave=0.2)
+            events = await chat.service.events("support", -1, 1000)
+            (*_, decided, ended) = [event for event in events if event.kind != "bill"]
+            assert decided.kind == "decide"
+            assert (len(decided.body["call"]) == 1) == warm
+            assert (ended.kind, ended.decision) == ("cancel", decided.decision)
+            assert ended.body["reason"] == "the client left"
+            assert 0.01 < ended.body["cost"] < 10 * 0.5
+            assert (await chat.service.report("support"))["pending"] == 0
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("mode", ["adaptive", "router"])
+def test_a_client_that_leaves_while_it_is_decided_leaves_nothing_open(tmp_path, mode, monkeypatch):
+    table = learner(mode=mode, compare={"type": "text"})
+    monkeypatch.setattr("weakfeedback.serve.learner.HEAVY", -1.0)
+
+    async def work():
+        async with chatting(tmp_path / "s.db", table) as chat:
+            made = chat.service.learners["support"]
+            name = "begin_round" if mode == "adaptive" else "decide"
+            decide = getattr(made, name)
+
+            def slowly(*given):
+                time.sleep(0.3)
+                return decide(*given)
+
+            monkeypatch.setattr(made, name, slowly)
+            await chat.post(body_of(), leave=0.1)
+            events = await chat.service.events("support", 0, 1000)
+            events = [event for event in events if event.kind not in ("terms", "bill")]
+            assert [event.kind for event in events][1:] == ["cancel"]
+            assert events[-1].body["reason"] == "the client left"
+            assert (await chat.service.report("support"))["pending"] == 0
+
+    asyncio.run(work())
+
+
+def test_prices_of_the_file_are_taken_and_measured_ones_stay(tmp_path):
+    async def prices(table=None, measured=None):
+        async with chatting(tmp_path / "s.db", table) as chat:
+            if measured is not None:
+                await chat.proxy._decider.recost("support", measured)
+            found = chat.service.learners["support"].settings()["prices"]
+            assert chat.proxy._books["support"].prices.stated == found or measured is not None
+            return found
+
+    assert asyncio.run(prices()) == pytest.approx([0.001, 0.02, 0.15])
+    asyncio.run(prices(measured=[0.002, 0.03, 0.2]))
+    assert asyncio.run(prices()) == [0.002, 0.03, 0.2]  # the file has not changed
+    other = learner()
+    other["stage"][2]["price"]["output"] = 10_000.0
+    assert asyncio.run(prices(other)) == pytest.approx([0.001, 0.02, 0.2])
+
+
+def test_a_learner_that_is_another_is_refused(tmp_path):
+    async def work(table):
+        async with chatting(tmp_path / "s.db", table):
+            pass
+
+    asyncio.run(work(learner()))
+    with pytest.raises(ValueError, match=r"kind = 'cascade' \(it has 'router'\)"):
+        asyncio.run(work(learner(kind="cascade")))
+
+
+def test_without_a_store_answers_go_on_and_learning_stops(tmp_path):
+    class Failing:
+        """A store that can be made to fail."""
+
+        broken = False
+
+        def __init__(self, store):
+            self._store = store
+
+        def __getattr__(self, name):
+            found = getattr(self._store, name)
+            if name != "write":
+                return found
+
+            def write(*given, **more):
+                if Failing.broken:
+                    raise OSError(28, "no space left")
+                return found(*given, **more)
+
+            return write
+
+    async def work():
+        async with chatting(tmp_path / "s.db", wrap=Failing) as chat:
+            assert (await chat.ask())["x-weakfeedback-learning"] == "on"
+            Failing.broken = True  # the first one is decided, but not stored
+            assert (await chat.ask())["x-weakfeedback-learning"] == "off"
+            for _ in range(3):
+                told = await chat.ask()
+                assert told["x-weakfeedback-learning"] == "off"
+                assert told["x-weakfeedback-stage"] == "2"
+            Failing.broken = False
+            for _ in range(100):
+                await asyncio.sleep(0.05)
+                if (await chat.ask())["x-weakfeedback-learning"] == "on":
+                    break
+            else:
+                raise AssertionError("learning never came back")
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("mode", ["adaptive", "router"])
+def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp_path, mode, monkeypatch):
+    """A request that is under way meanwhile keeps its decision and is learned from."""
+    path, left, back = tmp_path / "s.db", [], threading.Event()
+    complete = FakeServer._completion
+
+    async def when_back(server, body):
+        while not back.is_set():
+            await asyncio.sleep(0.01)
+        return await complete(server, body)
+
+    monkeypatch.setattr(FakeServer, "_completion", when_back)
+
+    async def in_between():
+        service = Service(opener(path), quick(durability="process"))
+        await service.start()
+        for _ in range(2):
+            made = await (service.begin if mode == "adaptive" else service.decide)("support")
+            assert made["expires"] is not None
+            left.append(made["id"])
+        learner = service.learners["support"]
+        name = "stage_costs" if mode == "adaptive" else "prices"
+        await service.recost("support", CostsRequest(**{name: [0.002, 0.03, 0.2]}))
+        learner.pictured = learner.seq  # as if it was killed
+        await service.stop()
+
+    def wrap(store):
+        if len(opened) == 1:
+            store.close()
+            asyncio.run(in_between())
+            store = open_store(path)
+        opened.append(store)
+        return store
+
+    opened = []
+
+    async def work():
+        table = learner(mode=mode, compare={"type": "text"})
+        async with chatting(path, table, wrap=wrap) as chat:
+            request = asyncio.ensure_future(chat.post(body_of()))
+            own = chat.service.learners["support"]
+            while own.committed < 2:
+                await asyncio.sleep(0.01)
+            chat.service._lost(OSError("somebody else has taken over"))
+            while len(opened) < 2 or chat.service.state != "ready":
+                await asyncio.sleep(0.01)
+            back.set()
+            status, names, _ = await request
+            assert (status, names["x-weakfeedback-decision"]) == (200, "1")
+            await chat.proxy.drain()
+            now = chat.service.learners["support"]
+            while chat.service.state != "ready" or now.opened or now.committed < now.seq:
+                await asyncio.sleep(0.01)
+            ends = {
+                event.decision: (event.kind, event.body.get("reason"))
+                for event in await chat.service.events("support", -1, 1000)
+                if event.kind in ("feedback", "cancel")
+            }
+            assert ends == {1: ("feedback", None), **dict.fromkeys(left, ("cancel", "restart"))}
+            assert chat.proxy._books["support"].prices.stated == [0.002, 0.03, 0.2]
+            assert not chat.proxy._under_way
+
+    asyncio.run(asyncio.wait_for(work(), 20))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_decision_is_stored_while_models_are_called_and_before_the_client_hears_of_it(tmp_path, stream):
+    written = []
+
+    class Slow:
+        """A store whose writes take their time."""
+
+        def __init__(self, store):
+            self._store = store
+
+        def __getattr__(self, name):
+            return getattr(self._store, name)
+
+        def write(self, *given, **more):
+            time.sleep(0.4)
+            found = self._store.write(*given, **more)
+            written.append(time.monotonic())
+            return found
+
+    answered = []
+
+    def say(model, question):
+        answered.append(time.monotonic())
+        return "yes"
+
+    async def work():
+        async with chatting(tmp_path / "s.db", fake=FakeUpstream(MODELS, say=say), wrap=Slow) as chat:
+            await asyncio.sleep(0.1)
+            written.clear()
+            status, _, _ = await chat.post(body_of(stream))
+            assert status == 200
+            assert answered[0] < written[0] <= time.monotonic()
+
+    asyncio.run(work())
+
+
+def test_tokens_and_the_form_of_errors(tmp_path):
+    auth = Auth([Token.of("web", SECRET, "use"), Token.of("eye", SECRET + "2", "read")], hosts=["here"])
+
+    async def work():
+        async with chatting(tmp_path / "s.db", auth=auth) as chat:
+            status, _, body = await chat.post(body_of())
+            assert status == 401
+            assert json.loads(body)["error"]["code"] == "unauthorized"
+            status, _, body = await chat.post(body_of(), authorization=f"Bearer {SECRET}2")
+            assert status == 403
+            status, _, body = await chat.post(body_of(), authorization=f"Bearer {SECRET}", host="there")
+            assert status == 421
+            assert json.loads(body)["error"]["code"] == "unknown_host"
+            status, names, body = await chat.post(body_of(), authorization=f"Bearer {SECRET}", host="here")
+            assert status == 200
+            assert names["x-content-type-options"] == "nosniff"
+            assert json.loads(body)["choices"]
+
+    asyncio.run(work())
+
+
+def test_a_contextual_learner_over_the_service(tmp_path):
+    table = learner(kind="contextual", compare={"type": "text"}, features=["prompt_tokens", "has_code"])
+
+    async def work():
+        async with chatting(tmp_path / "s.db", table) as chat:
+            for k in range(12):
+                told = await chat.ask(f"What is {k} * 7?", idempotency_key=f"k{k}")
+            again = await chat.ask("What is 11 * 7?", idempotency_key="k11")
+            assert again["x-weakfeedback-decision"] == told["x-weakfeedback-decision"]
+            status, _, body = await chat.post(body_of(question="```x```"), idempotency_key="k11")
+            assert status == 422
+            assert json.loads(body)["error"]["code"] == "key_reused"
+            report = await chat.service.report("support")
+            assert report["rounds"] == 12
+
+    asyncio.run(work())
+
+
+def test_a_cascade_over_the_service(tmp_path):
+    table = learner(kind="cascade", compare={"type": "regex", "pattern": r"(\d+)"})
+
+    async def work():
+        async with chatting(tmp_path / "s.db", table) as chat:
+            for k in range(30):
+                await chat.ask(f"What is {k} * 7?")
+            report = await chat.service.report("support")
+            assert report["rounds"] == 30
+            assert report["spent"] == pytest.approx(chat.proxy.account("support")["spent"])
+
+    asyncio.run(work())
+
+
+def test_an_adaptive_learner_over_the_service(tmp_path):
+    """It learns to call the dear model less; what was learned is there after a restart."""
+    table = learner(
+        mode="adaptive", error_cost=4.0, compare={"type": "regex", "pattern": r"(\d+)\.$"}, seed=1
+    )
+
+    async def work(first, last):
+        async with chatting(tmp_path / "s.db", table) as chat:
+            told = [await chat.ask(f"What is {k} * 7?") for k in range(first, last)]
+            forced = await chat.ask(x_weakfeedback_learn="no")
+            return told, forced, await chat.service.report("support")
+
+    told, _, report = asyncio.run(work(0, 250))
+    assert report["rounds"] == 250
+    assert report["pending"] == 0
+    stages = [int(one["x-weakfeedback-stage"]) for one in told]
+    assert len(set(stages[-100:])) > 1  # some answers are good enough, some are not
+    assert stages[-100:].count(2) / 100 < 0.7 * stages[:30].count(2) / 30
+    told, forced, report = asyncio.run(work(250, 260))
+    assert report["rounds"] == 260
+    assert "x-weakfeedback-decision" not in forced
+
+
+def test_minutes_hear_of_calls():
+    noted = []
+    minutes = SimpleNamespace(note=lambda at, column, amount: noted.append((column, amount)))
+    kind = SimpleNamespace(names=["small", "large"])
+    known = SimpleNamespace(kind=kind, observers={"minutes": minutes, "other": object()})
+    options = SimpleNamespace(clock=lambda: 5)
+    service = SimpleNamespace(options=options, learners={"support": known})
+    metrics = UpstreamMetrics(CollectorRegistry(), service)
+    metrics.called("support", "large", "timeout", 2.0, 0.5, Tokens(3, 1, 2))
+    assert dict(noted) == {
+        "calls_1": 1.0,
+        "seconds_1": 2.0,
+        "errors_1": 1.0,
+        "streams_1": 1.0,
+        "first_1": 0.5,
+    }
+
+
+CONFIG = """
+[server]
+port = 0
+store = "sqlite:///{store}"
+
+[[server.token]]
+name = "web"
+env = "TEST_TOKEN"
+scope = "admin"
+
+[upstream.fake]
+url = "http://127.0.0.1:{port}/v1"
+key_env = "TEST_KEY"
+
+[[learner]]
+name = "support"
+error_cost = 1.0
+compare = {{ type = "regex", pattern = '(\\d+)' }}
+[[learner.stage]]
+name = "small"
+upstream = "fake"
+model = "small-7b"
+price = {{ input = 0.0, output = 50.0 }}
+expect = {{ input = 4, output = 20 }}
+[[learner.stage]]
+name = "large"
+upstream = "fake"
+model = "large-5"
+price = {{ input = 0.0, output = 7500.0 }}
+expect = {{ input = 4, output = 20 }}
+"""
+
+
+@contextlib.contextmanager
+def command(folder, port, **environment):
+    """The command ``weakfeedback serve`` with a configuration; yields its address."""
+    (folder / "w.toml").write_text(CONFIG.format(store=folder / "s.db", port=port))
+    given = {**os.environ, "TEST_TOKEN": SECRET, "TEST_KEY": "key-of-the-upstream", **environment}
+    arguments = [
+        sys.executable,
+        "-m",
+        "weakfeedback",
+        "serve",
+        "--config",
+        str(folder / "w.toml"),
+        "--interpreted",
+    ]
+    process = subprocess.Popen(
+        arguments, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        words = process.stdout.readline()
+        yield (words.split()[-1].rstrip("/") + "/v1" if words else ""), process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_command_serves_what_a_file_says(tmp_path):
+    running = Running()
+    try:
+        fake = FakeUpstream({name: FakeModel(name, 1.0) for name in MODELS})
+        port = running.serve(fake)
+        with command(tmp_path, port) as (url, process):
+            client = openai.OpenAI(base_url=url, api_key=SECRET, max_retries=0, timeout=20)
+            messages = body_of()["messages"]
+            found = client.chat.completions.create(model="support", messages=messages)
+            assert found.choices[0].message.content == RIGHT
+            assert fake.seen[0].headers["authorization"] == "Bearer key-of-the-upstream"
+            stream = client.chat.completions.create(model="support", messages=messages, stream=True)
+            assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == RIGHT
+            assert ask(url).status == 401
+            # one request hangs, its decision is open, and the end of the process finds no time for it
+            fake.always |= dict.fromkeys(MODELS, "hang")
+            with pytest.raises(openai.APITimeoutError):
+                client.with_options(timeout=0.5).chat.completions.create(model="support", messages=messages)
+            process.send_signal(signal.SIGTERM)
+            until(lambda: process.poll() is not None, 20)
+            assert process.returncode == 0
+            assert "key-of-the-upstream" not in process.stderr.read()
+    finally:
+        running.close()
+
+
+def test_a_key_that_is_not_there_ends_the_command_in_one_line(tmp_path):
+    with command(tmp_path, 9, TEST_KEY="") as (_, process):
+        _, errors = process.communicate(timeout=20)
+        assert process.returncode == 2
+        assert errors.strip().count("\n") == 0
+        assert "TEST_KEY must hold the key" in errors
+
+
+def test_a_standby_starts_refuses_and_serves_its_models_when_it_owns(tmp_path):
+    settings = SimpleNamespace(
+        upstreams={"fake": UpstreamSettings("fake", f"http://127.0.0.1:{free_port()}/v1", retries=0)},
+        proxied=[read_proxied("learner[0]", learner(), {"fake": None})],
+        file="f.toml",
+    )
+    free, plain = threading.Event(), opener(tmp_path / "s.db")
+
+    def owned_elsewhere(wait=False, stop=None, **more):
+        if wait:
+            assert free.wait(20)
+        elif not free.is_set():
+            raise OwnedElsewhere("s.db: another process owns it")
+        return plain(**more)
+
+    async def work():
+        service = Service(owned_elsewhere, quick(standby=True))
+        done = []
+
+        async def then():
+            done.append(list(service.learners))
+
+        await service.start(then)
+        made = await extend(service, Auth(), settings)
+        chat = Chat(service, None, make_app(service, Auth(), routes=made["routes"]))
+        try:
+            for headers in ({}, {"x_weakfeedback_stage": "small"}):
+                status, names, body = await chat.post(body_of(), **headers)
+                assert (status, names["retry-after"]) == (503, "1")
+                assert json.loads(body)["error"]["code"] == "standby"
+            free.set()
+            for _ in range(1000):
+                if "support" in service.learners:
+                    break
+                await asyncio.sleep(0.01)
+            assert done == [[]]  # what comes then is first
+            status, _, body = await chat.post(body_of())
+            assert (status, json.loads(body)["error"]["code"]) == (502, "upstream_failed")
+        finally:
+            await made["close"]()
+            await service.stop()
+
+    asyncio.run(work())
