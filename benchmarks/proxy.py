@@ -23,7 +23,8 @@ MODEL, LEARNER = "medium-2", "bench"
 
 FAKE = """
 import sys, uvicorn
-from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
+from tests.rig.fake import FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeModel
 models = {"medium-2": FakeModel("medium-2"), "slow": FakeModel("slow", seconds=float(sys.argv[2]))}
 uvicorn.run(FakeUpstream(models, keep=1), port=int(sys.argv[1]), log_level="critical", access_log=False, lifespan="off")
 """

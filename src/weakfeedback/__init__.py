@@ -30,32 +30,16 @@ if TYPE_CHECKING:
     from weakfeedback.live import WrongSlot as WrongSlot
     from weakfeedback.replays import replay as replay
 
-# the public names and where they are; for type checkers the same above, which a test compares
+# by module, its names; for type checkers the same above, which a test compares
 _HOMES = {
-    "Allocator": "weakfeedback.live",
-    "Cascade": "weakfeedback.live",
-    "ContextualCascade": "weakfeedback.live",
-    "Costed": "weakfeedback.live",
-    "DurabilityWarning": "weakfeedback.live",
-    "FeedbackConflict": "weakfeedback.live",
-    "InterpretedWarning": "weakfeedback.engine.simulate",
-    "JournalError": "weakfeedback.journal",
-    "OwnedElsewhere": "weakfeedback.journal",
-    "PendingDecision": "weakfeedback.live",
-    "Player": "weakfeedback.live",
-    "Results": "weakfeedback.engine.results",
-    "Router": "weakfeedback.live",
-    "Scored": "weakfeedback.live",
-    "StateError": "weakfeedback.live",
-    "UnknownDecision": "weakfeedback.live",
-    "WrongSlot": "weakfeedback.live",
-    "replay": "weakfeedback.replays",
-    "simulate": "weakfeedback.engine.simulate",
+    "engine.results": "Results",
+    "engine.simulate": "InterpretedWarning simulate",
+    "journal": "JournalError OwnedElsewhere",
+    "live": (
+        "Allocator Cascade ContextualCascade Costed DurabilityWarning FeedbackConflict "
+        "PendingDecision Player Router Scored StateError UnknownDecision WrongSlot"
+    ),
+    "replays": "replay",
 }
-
-__all__ = ["__version__", *_HOMES]
-__getattr__ = importing(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = importing(__name__, _HOMES)
+__all__ = ["__version__", *__dir__()]

@@ -5,19 +5,21 @@ from importlib import import_module
 from typing import Any
 
 
-def importing(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package; ``homes`` are its names, each with the module that has it.
+def importing(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` and ``__dir__`` of a package; ``homes`` has the names of each of its modules.
 
-    >>> importing("weakfeedback", {"counted": "weakfeedback.plaintext"})("counted")(2, "arm")
-    '2 arms'
+    >>> found, names = importing("weakfeedback", {"plaintext": "counted visible"})
+    >>> found("counted")(2, "arm"), names()
+    ('2 arms', ['counted', 'visible'])
     """
+    places = {name: f"{package}.{module}" for module, names in homes.items() for name in names.split()}
 
     def found(name: str) -> Any:
-        if name in homes:
-            return getattr(import_module(homes[name]), name)
+        if name in places:
+            return getattr(import_module(places[name]), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    return found
+    return found, lambda: sorted(places)
 
 
 class Later:

@@ -176,6 +176,7 @@ MUTANTS = [
     ("+ 10 + math.ceil(0.05 * self.t)", "+ math.ceil(0.05 * self.t)"),
     ("self.blind[b] += 1\n            return False", "return False"),
     ("(1.0 - self.chance) * D, 0.0)", "D, 0.0)"),
+    ("return requests / np.maximum(called, 1.0)", "return np.ones(BUCKETS)"),
 ]
 
 

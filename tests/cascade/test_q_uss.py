@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.cascade.scripted import Scripted
+from tests.rig.draws import Script
 from tests.rig.mutants import mutate, survives
 
 from weakfeedback.cascade import QUss
@@ -15,29 +15,29 @@ FLAT, LATER = (1.0, 1.0), (6.0, 1.0)  # the priors of p and theta
 
 def samples(cls):
     """Two samples a round; stop where C_j - C_i > p m (2 theta - 1) for all j > i."""
-    rng = Scripted([0.5, 0.75, 0.74])  # .5 (2 .75 - 1) = .25, a tie with the cost; then .24
+    rng = Script(0.5, 0.75, 0.74)  # .5 (2 .75 - 1) = .25, a tie with the cost; then .24
     policy = cls([0.0, 0.25], price=1.0, cap=1.0)
     assert policy.select(rng) == 1  # they differ and a label can be afforded: the later one
     assert policy.buying
     assert rng.asked == [FLAT, LATER, LATER]  # p is drawn once
-    rng = Scripted([0.5, 0.74, 0.75])
+    rng = Script(0.5, 0.74, 0.75)
     assert policy.select(rng) == 1
-    rng = Scripted([0.5, 0.74, 0.0])
+    rng = Script(0.5, 0.74, 0.0)
     assert policy.select(rng) == 0
     assert not policy.buying
-    rng = Scripted([0.5, 0.75, 0.75])
+    rng = Script(0.5, 0.75, 0.75)
     assert (policy.select(rng), policy.buying) == (1, False)
     # whatever a label might tell, nothing is bought where the cost exceeds all disagreements
-    rng = Scripted([0.24, 1.0, 0.0])
+    rng = Script(0.24, 1.0, 0.0)
     assert (policy.select(rng), policy.buying) == (0, False)
     # three arms: all disagreements; all pairs of arm 0, though the first has failed, then arm 1
-    rng = Scripted([1.0, 0.1, 0.5, 1.0, 0.1, 0.1, 1.0, 0.1, 1.0])
+    rng = Script(1.0, 0.1, 0.5, 1.0, 0.1, 0.1, 1.0, 0.1, 1.0)
     policy = cls([0.0, 0.25, 0.5], price=1.0)
     # 1 and 2 differ, no label can be afforded: by the means 1/2 (2 6/7 - 1) = 5/14 is gained at each step
     assert policy.select(rng) == 2
     assert rng.asked == [FLAT] * 3 + [LATER] * 6
     assert not policy.buying
-    assert cls([0.5], price=1.0).select(Scripted([])) == 0
+    assert cls([0.5], price=1.0).select(Script()) == 0
 
 
 def learns(cls):
@@ -60,7 +60,7 @@ def learns(cls):
     free = [(2, 2), (2, 1), (2, 1)]
     first = [(7, 2), (3, 1), (8, 2)]
     second = [(8, 1), (3, 1)]
-    rng = Scripted([1.0] * 13)
+    rng = Script(*[1.0] * 13)
     assert policy.select(rng) == 2
     assert rng.asked == free + 2 * (first + second)
 
@@ -73,7 +73,7 @@ def by_the_means(cls):
             policy.learn_label(1, [0, 1], truth)
             policy.update(1, [0, 1], None)
         never, always = [0.0, 1.0], [1.0, 1.0]
-        assert policy.select(Scripted([1.0, *never, *always])) == expected
+        assert policy.select(Script(1.0, *never, *always)) == expected
         assert not policy.buying
     # D = 1 of N = 3, A = 1, B = 7, E = 0: p = 2/5, theta = 7/15: less than nothing
     policy = cls([0.0, 0.0], price=1.0, cap=0.0)

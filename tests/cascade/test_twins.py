@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from tests.reference import cascade as slow
+from tests.rig.draws import Script
 from tests.rig.mutants import mutate, survives
 
 from weakfeedback import simulate
@@ -86,25 +87,10 @@ def test_the_problem_agrees_with_enumeration(seed):
     assert problem.xi == pytest.approx(float(expected.xi), abs=1e-12)
 
 
-class Scripted:
-    """A generator whose draws are given, and which notes what it was asked."""
-
-    def __init__(self, draws):
-        self.draws, self.asked = list(draws), []
-
-    def beta(self, a, b):
-        self.asked.append((float(a), float(b)))
-        return self.draws[(len(self.asked) - 1) % len(self.draws)]
-
-    def random(self):
-        self.asked.append("u")
-        return self.draws[(len(self.asked) - 1) % len(self.draws)]
-
-
 def by_hand(fast, twin, costs, options, feedbacks, draws):
     """Both decide before, between and after given feedbacks, from the same scripted draws."""
     one, other = fast(costs, *options), twin(costs, *options)
-    mine, theirs = Scripted(draws), Scripted(draws)
+    mine, theirs = Script(*draws, again=True), Script(*draws, again=True)
     for feedback in [None, *feedbacks]:
         if feedback is not None:
             one.update(len(feedback) - 1, np.array(feedback), mine)

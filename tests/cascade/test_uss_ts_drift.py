@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cascade.scripted import Scripted
+from tests.rig.draws import Script
 from tests.rig.mutants import mutate, survives
 
 from weakfeedback.cascade import CascadeProblem, UssTs, UssTsDrift
@@ -20,11 +20,11 @@ def decides(cls):
         ([0.9, 0.1, 0.5, 0.1], 1, 4),
         ([0.9, 0.1, 0.6, 0.25], 2, 4),
     ]:
-        rng = Scripted(draws)
+        rng = Script(*draws)
         assert cls(costs).select(rng) == expected
         assert rng.asked == (["u"] + [(1.0, 1.0)] * 3)[:asked]
-    assert cls(costs, probe=1).select(Scripted([0.999])) == 2
-    assert cls([0.1], probe=0).select(Scripted([0.5])) == 0
+    assert cls(costs, probe=1).select(Script(0.999)) == 2
+    assert cls([0.1], probe=0).select(Script(0.5)) == 0
 
 
 def forgets(cls):
@@ -42,7 +42,7 @@ def forgets(cls):
         0,
         1,
     )  # not compared since
-    rng = Scripted([0.5, 0.9, 0.9, 0.9])
+    rng = Script(0.5, 0.9, 0.9, 0.9)
     assert policy.select(rng) == 2
     assert rng.asked == ["u", (3.6875, 2.3125), (2.0, 1.0), (1.0, 2.0)]
     policy.update(2, [0, 1, 1], None)

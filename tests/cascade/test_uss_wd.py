@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cascade.scripted import Scripted
+from tests.rig.draws import Script
 from tests.rig.mutants import mutate, survives
 
 from weakfeedback import simulate
@@ -27,10 +27,10 @@ def decides(cls):
         ([0.0, 0.125, 0.5626], 1),
         ([0.0, 0.3, 0.74], 0),
     ]:
-        rng = Scripted(DRAWS)
+        rng = Script(*DRAWS)
         assert cls(costs, redraws=1).select(rng) == expected
         assert rng.asked == [(0.5, 1.5)] * 3
-    assert cls([0.3]).select(Scripted([])) == 0
+    assert cls([0.3]).select(Script()) == 0
 
 
 def draws_again(cls):
@@ -38,14 +38,14 @@ def draws_again(cls):
     # arm 0 loses to 1 and 1 to 2, but 2 costs .7 > p02 more than 0: no arm passes both tests.
     cycle, costs = [0.5, 0.25, 0.75], [0.0, 0.4, 0.7]
     for again in (0, 1, 3, 19):
-        rng = Scripted(cycle * again + DRAWS)
+        rng = Script(*cycle * again + DRAWS)
         assert cls(costs).select(rng) == 0
         assert len(rng.asked) == 3 * (again + 1)
     for most, options in ((20, {}), (1, {"redraws": 1}), (2, {"redraws": 2})):
-        rng = Scripted(cycle * 21)
+        rng = Script(*cycle * 21)
         assert cls(costs, **options).select(rng) == 2  # the last law decides
         assert len(rng.asked) == 3 * most
-    rng = Scripted(DRAWS)
+    rng = Script(*DRAWS)
     assert cls([0.0, 0.2, 0.5625]).select(rng) == 2  # a tie with p02 is possible
     assert len(rng.asked) == 3
 
@@ -57,7 +57,7 @@ def learns(cls):
     # nodes: 1 root; 2 and 3: arm 1 agrees, differs; 4 to 7: (0,0), (0,1), (1,0), (1,1) for arms 1 and 2
     assert policy.n[1:].tolist() == [5, 1, 3, 1, 0, 0, 2]
     assert policy.d[1:].tolist() == [3, 0, 1, 1, 0, 0, 1]
-    rng = Scripted([0.5] * 7 * 20)
+    rng = Script(*[0.5] * 7 * 20)
     policy.select(rng)
     rng.asked = rng.asked[:7]
     assert rng.asked == [
@@ -90,7 +90,7 @@ def agrees_with_enumeration(cls, seeds=range(40)):
         arms = 2 + seed % 7
         draws = rng.beta(0.5, 1.5, size=2 ** (arms - 1) - 1)
         costs = np.cumsum(rng.uniform(0.0, 1.6 / arms, size=arms))
-        assert cls(costs, redraws=1).select(Scripted(draws)) == chosen(costs, draws)
+        assert cls(costs, redraws=1).select(Script(*draws)) == chosen(costs, draws)
 
 
 def refuses_three_labels(cls):

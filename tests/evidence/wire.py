@@ -5,6 +5,7 @@ import json
 import random
 import re
 
+from tests.rig.fake import FakeUpstream
 from tests.rig.harness import Caller, Reply, quick, serving
 from tests.rig.histories import LEARNERS, answer
 from tests.rig.raw_http import ask, body_of
@@ -14,7 +15,6 @@ from tests.serve.proxy.test_service import chatting
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.page.routes import page_of
-from weakfeedback.serve.proxy.fake import FakeUpstream
 
 TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00| UTC)?")
 PLACE = re.compile(r"(/[\w.-]+)+/\w+\.db")

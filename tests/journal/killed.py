@@ -5,11 +5,9 @@ trial, all on the same store. What a child was told before the kill, it has writ
 """
 
 import os
-import random
-import signal
-import sys
 import threading
-import time
+
+from tests.rig.killing import kill_children
 
 from weakfeedback.journal import Log, SqliteStore
 
@@ -47,22 +45,5 @@ def child(folder: str, trial: int, begun: int) -> None:
         threading.Thread(target=work, args=(number,)).start()
 
 
-def main(folder: str, trials: int, seed: int) -> None:
-    moments = random.Random(seed)
-    for trial in range(trials):
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            child(folder, trial, writing)
-            return
-        if trial % 5:  # otherwise at any moment of opening
-            os.read(reading, 1)
-        time.sleep(moments.uniform(0.0, 0.3 if trial % 5 else 0.03))
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.close(reading)
-        os.close(writing)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    kill_children(child, longest=0.3, opening=5)

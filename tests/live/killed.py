@@ -6,13 +6,10 @@ that many trials cost one start. What a child was told before the kill, it has w
 """
 
 import os
-import random
-import signal
-import sys
 import threading
-import time
 
 from tests.live.kinds import KINDS
+from tests.rig.killing import kill_children
 
 
 def kind_of(trial: int) -> tuple[str, int]:
@@ -40,21 +37,5 @@ def child(folder: str, trial: int, begun: int) -> None:
         threading.Thread(target=work).start()
 
 
-def main(folder: str, trials: int, seed: int) -> None:
-    moments = random.Random(seed)
-    for trial in range(trials):
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            child(folder, trial, writing)
-            return
-        os.read(reading, 1)
-        time.sleep(moments.uniform(0.0, 0.4))
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.close(reading)
-        os.close(writing)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    kill_children(child, longest=0.4)

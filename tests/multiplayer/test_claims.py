@@ -103,7 +103,7 @@ def test_every_state_is_compared():
 
 
 MUTANTS = [
-    ("self.due[k] <= self.t:\n                many", "self.due[k] < self.t:\n                many"),
+    ("asked += k != home and due[k] <= t", "asked += k != home and due[k] < t"),
     ("if drawn > highest:", "if drawn < highest or highest < 0.0:"),
     ("1.0 + self.pulls[k] - self.sums[k]", "2.0 + self.pulls[k] - self.sums[k]"),
     ("self.rows[arm] = 0", "self.rows[arm] = 1"),
@@ -143,20 +143,20 @@ def test_mutants_are_caught(old, new):
 
 
 # Safety for all numbers of players and arms, as a search of all runs. Two players and one arm k; every other arm is
-# "o". Who collides on other arms, and whether somebody else is on k, are free choices, and so are all draws, estimates,
-# arrivals, crashes, silences and evictions: every real run is one of these.
+# "o" or "p". Who collides on other arms, and whether somebody else is on k, are free choices, and so are all draws,
+# estimates, arrivals, crashes, silences and evictions: every real run is one of these.
 
-SEEK, OUT = ("SEEK",), ("OUT",)
+SEEK, OUT, ARMS = ("SEEK",), ("OUT",), "kop"
 
 
 def moves(state, to_own=2, to_reclaim=2, away=1):
-    """All that a player may do: its arm ("k", "o" or None), what may follow a free play, what a collision."""
+    """All that a player may do: its arm (one of ARMS, or None), what may follow a free play, what a collision."""
     kind, *rest = state
     if kind == "OUT":
         return [(None, [OUT, SEEK], [])]
     if kind == "SEEK":
-        gained = {arm: ("HOME", arm, 0) if to_own == 1 else ("CLAIM", arm) for arm in "ko"}
-        return [(None, [SEEK], []), *((arm, [gained[arm]], [SEEK]) for arm in "ko")]
+        gained = {arm: ("HOME", arm, 0) if to_own == 1 else ("CLAIM", arm) for arm in ARMS}
+        return [(None, [SEEK], []), *((arm, [gained[arm]], [SEEK]) for arm in ARMS)]
     if kind == "CLAIM":
         return [(rest[0], [("HOME", rest[0], away)], [SEEK])]
     if kind == "HOME":  # and for how many slots it has been away; as an owner begins: it must stay
@@ -164,9 +164,7 @@ def moves(state, to_own=2, to_reclaim=2, away=1):
         plays = [(home, [("HOME", home, 0)], [("HOME", home, 0), SEEK])]
         if left < away:
             there = ("HOME", home, left + 1)
-            plays += [
-                (arm, [there, ("MOVE", home, arm)], [there]) for arm in "ko" if (home, arm) != ("k", "k")
-            ]
+            plays += [(arm, [there, ("MOVE", home, arm)], [there]) for arm in ARMS if arm != home]
         return plays
     if kind == "MOVE":
         return [(rest[1], [("HOME", rest[1], away)], [("RECLAIM", rest[0], 0, 0)])]
@@ -197,8 +195,7 @@ def search(holding=("HOME",), lossy=False, **rules):
 
 def test_no_arm_ever_has_two_owners():
     slots, states = search()
-    assert slots == 0
-    assert states > 200  # or the search shows nothing
+    assert (slots, states) == (0, 754)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +216,8 @@ def test_the_search_finds_what_is_unsafe(broken, within):
 
 def abstract(player, k):
     """The state of a real player, as the search knows it, for one arm k."""
-    home, target = ("k" if arm == k else "o" for arm in (player.home, player.target))
+    home = "k" if player.home == k else "o"
+    target = "k" if player.target == k else "p" if player.state == claims.MOVE and home == "o" else "o"
     return {
         "SEEK": SEEK,
         "CLAIM": ("CLAIM", target),
@@ -227,6 +225,11 @@ def abstract(player, k):
         "MOVE": ("MOVE", home, target),
         "RECLAIM": ("RECLAIM", home, player.frees, player.hits),
     }[WORDS[player.state]]
+
+
+def swapped(state):
+    """The same state with the names of the other arms exchanged."""
+    return tuple({"o": "p", "p": "o"}.get(part, part) for part in state)
 
 
 @pytest.mark.parametrize("chance", [0.05, 0.3, 0.7])
@@ -241,12 +244,13 @@ def test_real_players_do_only_what_was_searched(chance):
             hit = arm >= 0 and bool(chaos.random() < chance)
             player.observe(arm, 0.0 if hit or arm < 0 else float(chaos.random()), hit, rng)
             for k in range(arms):
-                name = None if arm < 0 else "k" if arm == k else "o"
                 after = abstract(player, k)
                 assert any(
-                    name == play and after in (hits if hit else frees)
+                    (play == "k") == (arm == k)
+                    and (play is None) == (arm < 0)
+                    and not {after, swapped(after)}.isdisjoint(hits if hit else frees)
                     for play, frees, hits in moves(before[k])
-                ), (before[k], name, hit, after)
+                ), (before[k], arm, hit, after)
                 found.add((before[k][0], after[0]))
     assert {
         ("HOME", "MOVE"),
@@ -332,7 +336,7 @@ def owner_of_the_best(policy, run_number, slot):
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["none", "leaves@300", "leaves@15000", "joins@300", "joins@15000", "lost"])
 def test_every_run_recovers_from_every_fault(fault):
-    """100 of 100 runs end within .06 of the optimum; nine of ten joins within 1000 slots, departures within 2500."""
+    """100 of 100 runs end within .06 of the optimum; all joins within 1000 slots, all departures within 2500."""
     policy, late = Claims(6, recheck=300), []
     kind, _, at = fault.partition("@")
     for number in range(100):
@@ -354,7 +358,8 @@ def test_every_run_recovers_from_every_fault(fault):
         start = int(at or 0) // 100
         bad = [k for k in range(start, gap.size - 1) if (gap[k] + gap[k + 1]) / 2 > 0.1]
         late.append(100 * (bad[-1] + 2 - start) if bad else 0)
-    assert np.quantile(late, 0.9) <= (1000 if kind == "joins" else 2500)
+    if at:
+        assert max(late) <= (1000 if kind == "joins" else 2500)
 
 
 @pytest.mark.slow

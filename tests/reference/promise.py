@@ -5,6 +5,7 @@ bound is found by a search over the logarithm of the mean.
 """
 
 import math
+from collections import Counter
 
 import numpy as np
 
@@ -318,6 +319,9 @@ class SlowPromise:
                 break
         self.index[form, k] = theta
 
+    def named(self, g):
+        return g if g in self.order else "other"
+
     def best_choice(self, key, bucket, ready):
         q, best, found = self.q(bucket.n), 0.0, None
         if self.b is not None:
@@ -330,14 +334,20 @@ class SlowPromise:
             target = min(max(self.eps + spare / max(bucket.n, 1000), 0.0), 2 * self.eps)
         for k in ready:
             for form in self.forms(k):
+                asked, last = self.asked[-self.memory :], self.called[k][-self.memory :]
                 if form == "before":
-                    r = [(self.risk(form, k, None, None, g), g) for g in self.asked[-self.memory :]]
+                    r = [(self.risk(form, k, None, None, g), g) for g in asked]
                 else:
-                    last = self.called[k][-self.memory :]
                     r = [(self.risk(form, k, row["s"], row["y"], row["g"]), row["g"]) for row in last]
                 if self.each:
-                    r = [(risk, g) for risk, g in r if (g if g in self.order else "other") == key]
-                r = sorted(risk for risk, _ in r)
+                    r = [(risk, g) for risk, g in r if self.named(g) == key]
+                r = sorted(r, key=lambda pair: pair[0])
+                weights = [1.0] * len(r)
+                if form == "after" and not self.scores_kept[k]:  # a call may have been chosen by its group
+                    requests = Counter(self.named(g) for g in asked)
+                    calls = Counter(self.named(row["g"]) for row in last)
+                    weights = [requests[self.named(g)] / calls[self.named(g)] for _, g in r]
+                r = [risk for risk, _ in r] if sum(weights) > 0 else []
                 limits = [1.0]
                 if self.eps is not None:
                     limits.append(max(0.25, 5 * self.eps))
@@ -346,8 +356,9 @@ class SlowPromise:
                 for j in range(1, len(r) + 1):
                     if r[j - 1] > min(limits):
                         break
-                    sigma, d, f = (1 - q) * j / len(r), (1 - q) * sum(r[:j]) / len(r), 1.0
-                    ask = self.c[k] * (j / len(r) if form == "before" else 1)
+                    part, mass = sum(weights[:j]) / sum(weights), np.dot(weights[:j], r[:j])
+                    sigma, d, f = (1 - q) * part, (1 - q) * mass / sum(weights), 1.0
+                    ask = self.c[k] * (part if form == "before" else 1)
                     if self.b is not None:
                         cost = ask + (1 - sigma) * self.c[self.R]
                         if cost > room and j < len(r):
@@ -369,7 +380,7 @@ class SlowPromise:
                             value,
                             {"model": k, "form": form, "limit": r[j - 1], "share": share, "f": f},
                         )
-                        found["mean"] = max(sum(r[:j]) / j, 1e-9)
+                        found["mean"] = max(mass / sum(weights[:j]), 1e-9)
                     if self.b is not None:
                         break
         return found

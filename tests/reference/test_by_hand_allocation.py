@@ -20,7 +20,7 @@ def ask(policy, *draws):
     """The allocation for given draws of the Beta laws."""
     rng = Script(*draws)
     allocation = policy.select(rng)
-    assert rng.calls == [(policy.S[i], policy.F[i]) for i in policy.arms]
+    assert rng.asked == [(policy.S[i], policy.F[i]) for i in policy.arms]
     return allocation
 
 
@@ -207,7 +207,7 @@ def test_csb_sk_real_losses_are_binarised_in_order():
     policy = SlowCsbSk(2, 1.0, 0.1, 0.1, wait=2)
     rng = Script(0.7, 0.2)
     policy.update([0.5, 0.5], [0.6, 0.3], rng)  # .7 >= .6: 0; .2 < .3: 1
-    assert rng.calls == ["random"] * 2
+    assert rng.asked == ["u"] * 2
     assert counts(policy) == ([1, 2], [2, 1])
     assert policy.found
     assert SlowCsbSk(1, 1.0, 0.1, 0.1).found

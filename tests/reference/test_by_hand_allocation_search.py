@@ -278,6 +278,6 @@ def test_real_feedback_in_the_search_is_tested_raw():
     policy = SlowNumMk(1, 1.0, EPSILON, DELTA, 0.6, wait=1)
     rng = Script(0.9)
     policy.update([0.5], [0.2], rng)  # the bit is 0, the reward is seen all the same
-    assert rng.calls == ["random"]
+    assert rng.asked == ["u"]
     assert counts(policy) == ([1], [2])
     assert policy.found

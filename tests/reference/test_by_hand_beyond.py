@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from tests.reference.cascade_beyond import SlowQUss, SlowUssTsDrift, SlowUssWd
 from tests.reference.csb_ts import SlowArm, SlowCsbTs, SlowCsbTsSame, above, beta_function, invert, quantile
-from tests.reference.test_by_hand_allocation import NO_DRAWS, Script
+from tests.rig.draws import NO_DRAWS, Script
 
 
 def near(*numbers):
@@ -36,7 +36,7 @@ def test_losses_of_one_arm():
     assert [invert(u, arm.posterior()) for u in (0.0, 0.49, 0.51, 0.74, 0.76, 1.0)] == [2, 2, 3, 3, 4, 4]
     rng = Script(0.3)
     assert arm.mean(3, rng) == 0.3
-    assert rng.calls == [(2, 3)]  # 1 + S, 1 + F + P - S
+    assert rng.asked == [(2, 3)]  # 1 + S, 1 + F + P - S
 
 
 def test_rewards_of_one_arm():
@@ -52,7 +52,7 @@ def test_rewards_of_one_arm():
     assert float(above(1, arm.posterior())) == pytest.approx(0.625)
     rng = Script(0.3)
     arm.mean(1, rng)
-    assert rng.calls == [(1, 5)]
+    assert rng.asked == [(1, 5)]
 
 
 def test_quantiles():
@@ -68,7 +68,7 @@ def test_csb_ts_packs_and_probes_losses():
     rng = Script(0.1, 0.5, 0.3, 0.4, 0.9, 0.8)
     # Arms 1, 2 take 3 of 5. The 2 that are left pad the one with the larger mean, .5 against .4.
     assert policy.serve([arm.posterior() for arm in policy.arms], rng) == {0: 3, 1: 2, 2: 0}
-    assert rng.calls == ["random", (1, 1)] * 3
+    assert rng.asked == ["u", (1, 1)] * 3
     # But all three are covered at first: one level each, and 2 // 3 more.
     assert policy.select(NO_DRAWS) == pytest.approx([0.2, 0.2, 0.2])
 
@@ -81,7 +81,7 @@ def test_csb_ts_pads_rewards():
     # Arm 1: k = 2 of the order 4, 3, 2, 1 (.6 is in [.5, .75)); arm 2: k = 1 of 2, 1.
     # Left 2. Gains: .5 * 1/2 / 2 = .125 against .4 * 1/2 / 1 = .2: arm 2 to 2, then arm 1 by what is left.
     assert policy.select(rng) == pytest.approx([0.6, 0.4])
-    assert rng.calls == ["random", (2, 1), "random"] * 2
+    assert rng.asked == ["u", (2, 1), "u"] * 2
     assert policy.route == {"pad", "pad, in part"}
 
 
@@ -99,7 +99,7 @@ def test_csb_ts_same():
     assert policy.candidates == {1}
     rng = Script(0.9, 0.2, 0.3)
     assert policy.select(rng) == [0.0, 1.0]
-    assert rng.calls == ["random", (2, 2), (2, 3)]
+    assert rng.asked == ["u", (2, 2), (2, 3)]
 
 
 def test_csb_ts_same_with_rewards():
@@ -126,7 +126,7 @@ def test_uss_wd():
     # q = .2, .5, .5: p_12 = .2; p_13 = .8 * .5 + .2 * .5 = .5; arm 1: .25 > .2 and .75 > .5.
     rng = Script(0.2, 0.5, 0.5)
     assert policy.select(rng) == 0
-    assert rng.calls == [(1.5, 2.5), (0.5, 1.5), (0.5, 2.5)]
+    assert rng.asked == [(1.5, 2.5), (0.5, 1.5), (0.5, 2.5)]
     # q = .2, .9, .5: p_13 = .72 + .1 = .82; p_23 = .72 + .1 = .82 > .5: the last arm.
     assert policy.select(Script(0.2, 0.9, 0.5)) == 2
     # q = .4, .2, .1: p_12 = .4; p_23 = .12 + .04 = .16 < .5: arm 2.
@@ -139,7 +139,7 @@ def test_uss_wd():
     # q = .6, .0, 1.: p_12 = .6, p_13 = 0, p_23 = .6: arm 3, but .75 > p_13: excluded; draw again: q = .4, .2, .1.
     rng = Script(0.6, 0.0, 1.0, 0.4, 0.2, 0.1)
     assert policy.select(rng) == 1
-    assert len(rng.calls) == 6
+    assert len(rng.asked) == 6
     assert policy.drawn[-1] == 2
     policy.redraws = 2  # the last one decides
     assert policy.select(Script(0.6, 0.0, 1.0, 0.6, 0.0, 1.0)) == 2
@@ -158,7 +158,7 @@ def test_drifting_uss_ts():
     assert policy.select(Script(0.05)) == 1
     rng = Script(0.1, 0.49)
     assert policy.select(rng) == 0
-    assert rng.calls == ["random", (2, 2)]
+    assert rng.asked == ["u", (2, 2)]
 
 
 def test_q_uss():
@@ -166,7 +166,7 @@ def test_q_uss():
     # p = .9 for all. th = .5: bound 0, arm 1. Second: th = .9: .72 > .25, so arm 1 fails; arm 2: th = .5: accepted.
     rng = Script(0.9, 0.9, 0.9, 0.5, 0.5, 0.9, 0.5, 0.5)
     assert policy.select(rng) == 1
-    assert rng.calls == [(1, 1)] * 3 + [(6, 1)] * 5
+    assert rng.asked == [(1, 1)] * 3 + [(6, 1)] * 5
     assert policy.buying  # 1^3 <= 1^2
     assert not policy.wants_label(1, (1, 1), NO_DRAWS)
     assert policy.wants_label(1, (1, 2), NO_DRAWS)
@@ -179,4 +179,4 @@ def test_q_uss():
     rng = Script(0.9, 0.9, 0.9, 0.5, 0.5, 0.9, 0.9, 0.5, 0.9, 0.5)
     assert policy.select(rng) == 2
     assert not policy.buying
-    assert rng.calls == [(2, 1), (1, 1), (1, 1)] + 2 * [(7, 1), (6, 1), (1, 1)] + [(6, 2)]
+    assert rng.asked == [(2, 1), (1, 1), (1, 1)] + 2 * [(7, 1), (6, 1), (1, 1)] + [(6, 2)]

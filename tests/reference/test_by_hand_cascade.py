@@ -199,11 +199,11 @@ def test_uss_ts_draws_all_pairs_of_an_arm_even_after_a_failure():
     # C = (0, .3, .5). Arm 1: .3 > .4 fails, .5 > .1 holds, both are drawn. Arm 2: .2 > .1 holds.
     policy, script = SlowUssTs([0.0, 0.3, 0.5]), Script(0.4, 0.1, 0.1)
     assert policy.select(script) == 1
-    assert script.calls == [(1, 1)] * 3
+    assert script.asked == [(1, 1)] * 3
     # Arm 1 accepted at once: two draws.
     script = Script(0.2, 0.4)
     assert policy.select(script) == 0
-    assert script.calls == [(1, 1)] * 2
+    assert script.asked == [(1, 1)] * 2
 
 
 def test_uss_ts_counts_and_order_of_draws():
@@ -215,7 +215,7 @@ def test_uss_ts_counts_and_order_of_draws():
     # The test is strict: .25 > .25 fails for arm 1 and for arm 2.
     script = Script(0.25, 0.0, 0.25)
     assert policy.select(script) == 2
-    assert script.calls == [(2, 2), (2, 1), (1, 2)]
+    assert script.asked == [(2, 2), (2, 1), (1, 2)]
 
 
 def test_baselines():

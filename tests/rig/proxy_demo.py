@@ -11,8 +11,8 @@ from tests.rig.upstreams import Running
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.proxy import demo
-from weakfeedback.serve.proxy.attach import make_proxy, prepare_learners, proxy_routes
 from weakfeedback.serve.proxy.fake import FakeServer
+from weakfeedback.serve.proxy.mount import make_proxy, prepare_learners, proxy_routes
 from weakfeedback.serve.proxy.settings import read_proxied
 from weakfeedback.serve.service import Service
 

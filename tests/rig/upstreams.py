@@ -10,15 +10,16 @@ from types import SimpleNamespace
 import orjson
 import uvicorn
 from starlette.applications import Starlette
+from tests.rig.fake import FakeUpstream
 
 from weakfeedback import Cascade, Router
 from weakfeedback.serve.app import Gate
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.invoice import Invoice
-from weakfeedback.serve.proxy.attach import proxy_routes
 from weakfeedback.serve.proxy.chat import Proxy
 from weakfeedback.serve.proxy.decider import NextStage, Ruling, Unavailable
-from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeModel
+from weakfeedback.serve.proxy.mount import proxy_routes
 from weakfeedback.serve.proxy.settings import read_proxied, read_upstreams
 from weakfeedback.serve.proxy.upstream import Upstream
 

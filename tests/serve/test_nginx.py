@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.rig.fake import FakeUpstream
 from tests.rig.server import START, Process, patiently
 from tests.rig.upstreams import Running
 
-from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeModel
 
 CONF = Path(__file__).parents[2] / "docs" / "operate" / "nginx.conf"
 SECRET = "a-token-that-is-long-enough"

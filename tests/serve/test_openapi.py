@@ -15,7 +15,7 @@ from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.models import PROBLEMS
 from weakfeedback.serve.openapi import EXAMPLES, document, sections
 from weakfeedback.serve.page.routes import page_of
-from weakfeedback.serve.proxy.attach import SILENT, proxy_routes
+from weakfeedback.serve.proxy.mount import SILENT, proxy_routes
 
 WORDS = {"type": "string", "minLength": 1}
 MEDIA = {

@@ -79,7 +79,7 @@ def test_a_trace_that_is_none_is_not_taken(bad: str) -> None:
 
 def test_nothing_of_the_extra_is_loaded_without_it() -> None:
     code = (
-        "import sys, weakfeedback.cli.serve, weakfeedback.serve.server, weakfeedback.serve.proxy.attach\n"
+        "import sys, weakfeedback.cli.serve, weakfeedback.serve.server, weakfeedback.serve.proxy.mount\n"
         "print([name for name in sys.modules if name.startswith(('opentelemetry', 'google'))])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

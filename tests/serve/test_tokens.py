@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.rig.fake import FakeUpstream
 from tests.rig.harness import CASCADE, Caller, run, serving
 from tests.rig.server import Client, Process, patiently
 from tests.rig.upstreams import MODELS
@@ -20,7 +21,6 @@ from weakfeedback.serve.auth import Auth, Token
 from weakfeedback.serve.config import ConfigError, read_settings
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.page.routes import page_of
-from weakfeedback.serve.proxy.fake import FakeUpstream
 from weakfeedback.serve.usage import DAY, Usage
 
 FILE = """

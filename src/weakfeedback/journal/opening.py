@@ -17,6 +17,7 @@ def open_store(
     create: bool = True,
     wait: bool = False,
     stop: Callable[[], bool] | None = None,
+    shared: str | None = None,
 ) -> SqlStore:
     """Open the store at ``address``; this process owns it until it is closed.
 
@@ -27,6 +28,7 @@ def open_store(
         create: create the store if it is missing.
         wait: PostgreSQL only: if another session owns the store, wait as a standby until it is free.
         stop: called now and then while waiting; True ends the wait with OwnedElsewhere.
+        shared: PostgreSQL only: share it with others, as the process that is reached at this address; see `Shards`.
 
     A store that cannot be opened raises JournalError (a ValueError), OwnedElsewhere (a RuntimeError),
     StoreUnavailable or FileNotFoundError (OSErrors), each with a message of one line.
@@ -35,7 +37,11 @@ def open_store(
     if words.startswith(POSTGRES):
         from weakfeedback.journal.postgres import PostgresStore
 
-        return PostgresStore.open(words, read_only=read_only, create=create, wait=wait, stop=stop)
+        return PostgresStore.open(
+            words, read_only=read_only, create=create, wait=wait, stop=stop, shared=shared
+        )
+    if shared is not None:
+        raise JournalError("only a store in PostgreSQL can be shared: a file has one owner")
     if words.startswith(FILE):
         words = words.removeprefix(FILE)
     elif "://" in words:

@@ -32,6 +32,7 @@ from weakfeedback.journal.session import (
     take,
     translated,
 )
+from weakfeedback.journal.shards import Shards, forget, sign
 from weakfeedback.journal.sql import SqlStore, Tails, check_schema
 
 TransactionStatus = psycopg.pq.TransactionStatus
@@ -100,6 +101,7 @@ class PostgresStore(SqlStore):
         self._durable: bool | None = None
         self._commands: dict[str, str] = {}
         self.epoch = 0
+        self.shards: Shards | None = None  # if the store is shared
         _stores.add(self)
 
     @classmethod
@@ -111,6 +113,7 @@ class PostgresStore(SqlStore):
         create: bool = True,
         wait: bool = False,
         stop: Callable[[], bool] | None = None,
+        shared: str | None = None,
     ) -> "PostgresStore":
         """Open the store in the database at ``url``; this process owns it until ``close`` or until its session ends.
 
@@ -122,9 +125,11 @@ class PostgresStore(SqlStore):
             create: create the tables, and the schema, if they are missing.
             wait: if another session owns the store, wait as a standby until it is free.
             stop: called now and then while waiting; True ends the wait with OwnedElsewhere.
+            shared: share the store with other sessions, as the process that is reached at this address. Each owns
+                the shards that it takes, none at first; see `Shards`.
 
         Raises:
-            OwnedElsewhere: another session owns it.
+            OwnedElsewhere: another session owns it, or shares it.
             JournalError: the schema is not a store, is damaged, or is of a later version; or the session is shared,
                 as behind a transaction pooler.
             StoreUnavailable: the server cannot be reached or refuses.
@@ -138,10 +143,16 @@ class PostgresStore(SqlStore):
             place = f"{place} (schema {schema})"
             lock = None if read_only else lock_of(schema)
             if lock is not None:
-                take(connection, lock, place, wait, stop)
-                refuse_pooler(connection, options, lock, place)
+                take(connection, lock, place, wait, stop, shared is not None)
+                me = lock if shared is None else sign()
+                if shared is not None:
+                    take(connection, me, place, False, None)
+                    take(connection, lock_of(f"{schema} entry"), place, True, stop)  # one at a time
+                refuse_pooler(connection, options, me, place)
             store = cls(place, connection, lock, lambda: connect(options, place, read_only))
-            store._prepare(schema, create)
+            store._prepare(schema, create, None if shared is None else (me, shared))
+            if shared is not None:
+                connection.execute("SELECT pg_advisory_unlock(%s)", (lock_of(f"{schema} entry"),))
         except BaseException as problem:
             if store is not None:
                 _stores.discard(store)
@@ -168,13 +179,13 @@ class PostgresStore(SqlStore):
                 psycopg.Error
             ):  # the server would release it too, but some time after the session's end
                 if self._lock is not None and self._lost is None:
-                    connection.execute("SELECT pg_advisory_unlock(%s)", (self._lock,))
+                    connection.execute("SELECT pg_advisory_unlock_all()")
         finally:
             self._connection = None
             _stores.discard(self)
             connection.close()
 
-    def _prepare(self, schema: str, create: bool) -> None:
+    def _prepare(self, schema: str, create: bool, member: tuple[int, str] | None) -> None:
         self._schema = schema
         database = self._database
         self._set_up(database)
@@ -183,7 +194,7 @@ class PostgresStore(SqlStore):
         if not tables:
             if self._lock is None or not create:
                 raise FileNotFoundError(errno.ENOENT, "there is no store", self.place)
-            self._own(lambda: self._create(_TABLES))
+            self._own(lambda: self._create(_TABLES), member)
         else:
             known = None
             if "meta" in tables:
@@ -192,9 +203,9 @@ class PostgresStore(SqlStore):
                     known = {key.decode(): value.decode(errors="replace") for key, value in rows}
             check_schema(self.place, known, found == _DESCRIBED)
             if self._lock is not None:
-                self._own(self._add_index)
+                self._own(self._add_index, member)
                 self._note_package()
-        self._check_ends()
+        self._run(lambda: self._consistent(self._check_ends))
 
     def _set_up(self, database: "psycopg.Connection[Any]") -> None:
         if self._lock is None:
@@ -207,11 +218,13 @@ class PostgresStore(SqlStore):
         if self._all("SELECT to_regclass('event_open') IS NULL")[0][0]:  # a store of an earlier version
             self._all(_OPEN_INDEX)
 
-    def _own(self, first: Callable[[], None]) -> None:
-        """Begin a new epoch, which ends the epochs of all earlier owners."""
+    def _own(self, first: Callable[[], None], member: tuple[int, str] | None) -> None:
+        """Begin a new epoch, which ends the epochs of all earlier owners; a member lets those of others be."""
 
         def begin() -> int:
             first()
+            if member is None:
+                forget(self)
             rows = self._all("UPDATE owner SET epoch = epoch + 1 RETURNING epoch")
             if len(rows) != 1:
                 raise JournalError(f"{self.place} is damaged: its owners cannot be counted")
@@ -219,6 +232,7 @@ class PostgresStore(SqlStore):
             return found
 
         self.epoch = self._committed(begin)
+        self.shards = None if member is None else Shards(self, *member)
 
     # The session
 
@@ -268,7 +282,10 @@ class PostgresStore(SqlStore):
 
     def _fence(self) -> None:
         """End the ownership unless this epoch is current; nobody can take over before the transaction ends."""
-        self._check_epoch(len(self._all("SELECT epoch FROM owner WHERE epoch = ? FOR SHARE", self.epoch)))
+        if self.shards is not None:
+            self._check_epoch(self.shards.are_mine())
+        else:
+            self._check_epoch(len(self._all("SELECT epoch FROM owner WHERE epoch = ? FOR SHARE", self.epoch)))
 
     def check_owner(self) -> None:
         """Raise OwnershipLost if another process has taken over, or the session has ended."""
@@ -279,11 +296,14 @@ class PostgresStore(SqlStore):
 
         self._run(look)
 
-    def _committed(self, work: Callable[[], T], sync: bool = True) -> T:
+    def _consistent(self, work: Callable[[], T]) -> T:
+        return self._committed(work, begin="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def _committed(self, work: Callable[[], T], sync: bool = True, begin: str = "BEGIN") -> T:
         database = self._idle()
         self._set_durable(sync)
         try:
-            database.execute("BEGIN")
+            database.execute(begin)
             result = work()
             database.execute("COMMIT")
         except BaseException:
@@ -316,13 +336,22 @@ class PostgresStore(SqlStore):
         return tails
 
     def _put(self, rows: Sequence[Row]) -> None:
-        if rows:
+        if rows and self.shards is not None:
+            self._check_epoch(self.shards.put(rows))
+        elif rows:
             columns = [list(column) for column in zip(*rows)]
             self._check_epoch(self._database.execute(_BATCH, (self.epoch, *columns)).rowcount)
 
     def _check_epoch(self, found: int) -> None:
         if not found:
             raise self._lose("somebody else has taken over")
+
+    def _reserve(self) -> None:
+        if self.shards is not None:
+            self._all("LOCK TABLE learner IN SHARE ROW EXCLUSIVE MODE")
+
+    def _is_mine(self, learner: int) -> bool:
+        return self.shards is None or self.shards.is_mine(learner)
 
     def _check_place(self) -> None:
         if self._lock is None:

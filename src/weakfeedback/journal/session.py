@@ -125,15 +125,21 @@ def lock_of(schema: str) -> int:
 
 
 def take(
-    connection: "psycopg.Connection[Any]", lock: int, place: str, wait: bool, stop: Callable[[], bool] | None
+    connection: "psycopg.Connection[Any]",
+    lock: int,
+    place: str,
+    wait: bool,
+    stop: Callable[[], bool] | None,
+    shared: bool = False,
 ) -> None:
-    """Take the lock, or wait for it."""
-    if connection.execute("SELECT pg_try_advisory_lock(%s)", (lock,)).fetchone() == (True,):
+    """Take the lock, alone or ``shared`` with others who share it, or wait for it."""
+    mode = "_shared" if shared else ""
+    if connection.execute(f"SELECT pg_try_advisory_lock{mode}(%s)", (lock,)).fetchone() == (True,):
         return
     if not wait:
         raise OwnedElsewhere(f"{place} is in use by {_holder(connection, lock)}: close it there first")
     try:
-        _wait(connection, f"SELECT pg_advisory_lock({lock})".encode(), stop or (lambda: False))
+        _wait(connection, f"SELECT pg_advisory_lock{mode}({lock})".encode(), stop or (lambda: False))
     except _Stopped:
         raise OwnedElsewhere(
             f"{place} is in use by {_holder(connection, lock)}, and waiting was ended"

@@ -85,6 +85,17 @@ class SqlStore(ABC):
     def _check_place(self) -> None:
         """Reject writes that would be lost."""
 
+    def _consistent(self, work: Callable[[], T]) -> T:
+        """Return ``work()``, whose reads all see the store as it is at one moment, whoever writes to it."""
+        return work()
+
+    def _reserve(self) -> None:  # noqa: B027
+        """Let nobody else create a learner until the transaction ends."""
+
+    def _is_mine(self, learner: int) -> bool:
+        """Whether this process owns the learner."""
+        return True
+
     def _note_written(self, events: int, sync: bool) -> None:  # noqa: B027
         """Keep the number of events outside of the store, too."""
 
@@ -122,7 +133,7 @@ class SqlStore(ABC):
 
     def learners(self) -> list[Learner]:
         """Return all learners, in the order of their creation."""
-        return self._run(self._learners)
+        return self._run(lambda: self._consistent(self._learners))
 
     def _learners(self) -> list[Learner]:
         found = []
@@ -150,6 +161,7 @@ class SqlStore(ABC):
             raise ValueError(f"at must be microseconds since 1970, got {at!r}")
 
         def insert() -> int:
+            self._reserve()
             if self._all("SELECT id FROM learner WHERE name = ?", name):
                 raise ValueError(f"{self.place} has a learner named {name!r} already")
             id: int = self._one("SELECT coalesce(max(id), 0) + 1 FROM learner")[0]
@@ -169,6 +181,7 @@ class SqlStore(ABC):
         """Record that ``learner`` makes no more decisions from ``at`` on."""
 
         def update() -> None:
+            self._reserve()
             found = {one.id: one for one in self._learners()}[learner]
             self._all("UPDATE learner SET archived = ? WHERE id = ?", at, learner)
             self._set_meta(f"learner:{learner}", checksum(learner, found.name, found.created, at))
@@ -330,7 +343,7 @@ class SqlStore(ABC):
                 learner,
                 KEPT_SNAPSHOTS,
             )
-            self._note_heads()
+            self._set_meta(f"head:{learner}", str(self._last(learner)[0]))
 
         def work() -> None:
             self._check_place()
@@ -494,7 +507,7 @@ class SqlStore(ABC):
             problems += self._run(self._look)
             if self._run(self._has_rows_of_nobody):
                 problems.append(f"{self.place}: there are rows of learners that do not exist")
-            self._run(self._check_ends)
+            self._run(lambda: self._consistent(self._check_ends))
             for learner in self.learners():
                 try:
                     for _ in self.events(learner.id, self.floor(learner.id).seq - 1):
@@ -546,7 +559,7 @@ class SqlStore(ABC):
     def _note_heads(self) -> None:
         heads = self._metas("head:")
         for learner, _, last in self._ends():
-            if last >= 0 and heads.get(f"head:{learner}") != str(last):
+            if last >= 0 and heads.get(f"head:{learner}") != str(last) and self._is_mine(learner):
                 self._set_meta(f"head:{learner}", str(last))
 
     # Rows

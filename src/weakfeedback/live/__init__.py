@@ -36,42 +36,23 @@ if TYPE_CHECKING:
     from weakfeedback.live.router_report import RouterReport as RouterReport
     from weakfeedback.live.storage import StateError as StateError
 
-# the names and where they are; for type checkers the same above
+# by module, its names; for type checkers the same above, which a test compares
 _HOMES = {
-    "AdaptiveReport": "weakfeedback.live.adaptive_report",
-    "AllocationReport": "weakfeedback.live.allocation_report",
-    "Allocator": "weakfeedback.live.allocator",
-    "Allotment": "weakfeedback.live.allocator",
-    "Answer": "weakfeedback.live.cascade",
-    "Audit": "weakfeedback.live.cascade",
-    "Cascade": "weakfeedback.live.cascade",
-    "CascadeReport": "weakfeedback.live.cascade_report",
-    "ContextualCascade": "weakfeedback.live.contextual",
-    "ContextualReport": "weakfeedback.live.context_report",
-    "Costed": "weakfeedback.live.cascade",
-    "Decision": "weakfeedback.live.cascade",
-    "DurabilityWarning": "weakfeedback.live.errors",
-    "FeedbackConflict": "weakfeedback.live.errors",
-    "PendingDecision": "weakfeedback.live.errors",
-    "Player": "weakfeedback.live.player",
-    "PlayerReport": "weakfeedback.live.player_report",
-    "PromiseCertificate": "weakfeedback.live.promise_report",
-    "PromiseReport": "weakfeedback.live.promise_report",
-    "Refused": "weakfeedback.live.errors",
-    "Router": "weakfeedback.live.router",
-    "RouterAnswer": "weakfeedback.live.router",
-    "RouterDecision": "weakfeedback.live.router",
-    "RouterReport": "weakfeedback.live.router_report",
-    "Scored": "weakfeedback.live.cascade",
-    "StateError": "weakfeedback.live.storage",
-    "Step": "weakfeedback.live.games.adaptive",
-    "UnknownDecision": "weakfeedback.live.errors",
-    "WrongSlot": "weakfeedback.live.player",
-    "majority": "weakfeedback.live.cascade",
+    "adaptive_report": "AdaptiveReport",
+    "allocation_report": "AllocationReport",
+    "allocator": "Allocator Allotment",
+    "cascade": "Answer Audit Cascade Costed Decision Scored majority",
+    "cascade_report": "CascadeReport",
+    "context_report": "ContextualReport",
+    "contextual": "ContextualCascade",
+    "errors": "DurabilityWarning FeedbackConflict PendingDecision Refused UnknownDecision",
+    "games.adaptive": "Step",
+    "player": "Player WrongSlot",
+    "player_report": "PlayerReport",
+    "promise_report": "PromiseCertificate PromiseReport",
+    "router": "Router RouterAnswer RouterDecision",
+    "router_report": "RouterReport",
+    "storage": "StateError",
 }
-__all__ = list(_HOMES)
-__getattr__ = importing(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = importing(__name__, _HOMES)
+__all__ = __dir__()

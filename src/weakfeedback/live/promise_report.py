@@ -281,6 +281,13 @@ class PromiseReport(Report):
             f"{reference}, asked twice, gives the same answer in {percent(1 - sigma)} of the requests that a cheaper "
             f"{noun} answers (estimate; at least {percent(found['differs_at_least'])} of them differ, 95 % sure)."
         )
+        if self.cheap > 0:
+            own = self.differ / self.cheap
+            so = f" So no more than a second call to {reference}." if own <= sigma else ""
+            lines.append(
+                f"There its answer differs from {reference}'s in {percent(own)} (estimate); {reference} would differ "
+                f"from itself in {percent(sigma)}.{so}"
+            )
         if sigma > 0:
             most = percent(1 - sigma / 2)
             lines.append(f"No {noun} can agree with {reference} in more than {most} of what it answers.")
@@ -443,21 +450,20 @@ def _shadow_of(policy: Any, kept: Any, n: int, price: float) -> dict[str, Any]:
     would = float(policy.would_spend)
     alone = policy.t * price
     differ = float(policy.would_differ) / n if n else 0.0
-    eps = float(policy.eps)
+    eps, m = float(policy.eps), n - (kept.shadow_from or n)
     why = f"no answer of another model would have gone out in {n:,} requests"
     if eps > 0 and policy.would_answer > 0:
         why = (
             f"{percent(differ)} would have differed, {_share(eps)} may"
             if differ > eps
-            else f"the evidence is {min(math.exp(min(evidence(n, differ * n, eps), 50.0)), 20.0):.2g} of 20"
+            else f"the evidence is {min(math.exp(min(evidence(m, differ * n, eps), 50.0)), 20.0):.2g} of 20"
         )
-    safe = kept.safe_since if kept.safe_since and policy.would_answer > 0 else None
     return {
         "saved": alone - would,
         "saved_share": (alone - would) / alone if alone > 0 else 0.0,
         "differ": differ,
         "cheap": float(policy.would_answer) / n if n else 0.0,
-        "safe_since": safe,
+        "safe_since": kept.safe_since or None,
         "why": why,
     }
 

@@ -121,7 +121,7 @@ def document(operations: Iterable[Operation], *, chat: bool = False, root: str =
         paths.setdefault(path, {})["get"] = told
     models = shared.get("$defs", {})
     if chat:
-        from weakfeedback.serve.proxy.described import SCHEMAS, described
+        from weakfeedback.serve.proxy.openapi import SCHEMAS, described
 
         paths, models = {**paths, **described()}, {**models, **SCHEMAS}
     return {

@@ -182,7 +182,7 @@ async def add_proxy(service: Service, auth: Auth, settings: Settings) -> dict[st
     """Serve the learners whose stages are models of upstreams, if there are any."""
     if not settings.proxied:
         return {}
-    from weakfeedback.serve.proxy.attach import extend
+    from weakfeedback.serve.proxy.mount import extend
 
     return await extend(service, auth, settings)
 

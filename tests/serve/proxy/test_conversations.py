@@ -8,8 +8,8 @@ from tests.rig.upstreams import learner, world
 from tests.serve.proxy.test_service import chatting
 
 from weakfeedback.serve.proxy import conversations
-from weakfeedback.serve.proxy.attach import ServiceDecider
 from weakfeedback.serve.proxy.conversations import Conversations, switching
+from weakfeedback.serve.proxy.decider import Decider
 from weakfeedback.serve.proxy.prices import Price
 from weakfeedback.serve.proxy.settings import read_proxied
 
@@ -93,7 +93,7 @@ def test_the_gain_of_a_dearer_model_is_what_the_service_has_counted(tmp_path):
             return (
                 told,
                 report,
-                ServiceDecider(chat.service, chat.proxy.learners.values()).gain("support", 0, 2),
+                Decider(chat.service, chat.proxy.learners.values()).gain("support", 0, 2),
             )
 
     told, report, gain = asyncio.run(work())

@@ -1,6 +1,7 @@
 """Upstreams with every fault: retried, then another stage, and never a clean end of half an answer. T13."""
 
 import pytest
+from tests.rig.fake import FakeUpstream
 from tests.rig.raw_http import QUESTION, RIGHT, ask
 from tests.rig.upstreams import (
     KEY,
@@ -14,7 +15,7 @@ from tests.rig.upstreams import (
     world,
 )
 
-from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeModel
 
 ALL_RIGHT = {name: FakeModel(name, 1.0) for name in MODELS}
 QUICK = {"connect": 1, "first_byte": 0.25, "chunk": 0.25, "total": 0.5}

@@ -7,10 +7,11 @@ import threading
 import time
 
 import pytest
+from tests.rig.fake import FakeUpstream
 from tests.rig.raw_http import QUESTION, RIGHT, ask
 from tests.rig.upstreams import LocalDecider, Running, gated, learner, make_proxy
 
-from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeModel
 
 MODELS = {name: FakeModel(name, 1.0, tokens=20) for name in ("small-7b", "medium-2", "large-5")}
 TIMES = {"connect": 1, "first_byte": 0.4, "chunk": 0.3, "total": 0.8}

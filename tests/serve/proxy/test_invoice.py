@@ -7,6 +7,7 @@ import signal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rig.fake import FakeUpstream, Seen
 from tests.rig.raw_http import ask, body_of, connect
 from tests.rig.upstreams import MODELS, LocalDecider, Running, learner, stage, world
 from tests.serve.proxy.test_service import SECRET, chatting, command
@@ -14,7 +15,7 @@ from tests.serve.test_page import paged, text_of
 
 from weakfeedback.serve.invoice import PURPOSES, Invoice
 from weakfeedback.serve.page import view
-from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeModel
 
 PRICES = {"small-7b": (2.0, 50.0), "medium-2": (10.0, 1000.0), "large-5": (40.0, 7500.0)}
 NAMES = {"small-7b": "small", "medium-2": "medium", "large-5": "large"}
@@ -45,11 +46,9 @@ def by_hand(fake):
 class Noting(FakeUpstream):
     """A fake in this process that notes its calls as the one with a socket does."""
 
-    def _completion(self, name, body):
-        from weakfeedback.serve.proxy.fake import Seen
-
+    def completion(self, name, body):
         self.seen.append(Seen(name, body, {}, 0.0))
-        return super()._completion(name, body)
+        return super().completion(name, body)
 
 
 @pytest.mark.parametrize("mode", ["router", "adaptive", "cascade"])

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.rig.fake import FakeUpstream
 from tests.rig.upstreams import LocalDecider, learner, stage
 
 from weakfeedback import Router, simulate
@@ -12,7 +13,7 @@ from weakfeedback.routing.instances import load, names
 from weakfeedback.routing.policies.pay_to_compare import PayToCompare
 from weakfeedback.serve.proxy.chat import Proxy
 from weakfeedback.serve.proxy.dialect import Completions
-from weakfeedback.serve.proxy.fake import FakeModel, FakeServer, FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeModel, FakeServer
 from weakfeedback.serve.proxy.settings import read_proxied
 
 TOKENS = 20

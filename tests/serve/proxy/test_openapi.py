@@ -7,6 +7,7 @@ import random
 
 import orjson
 import pytest
+from tests.rig.fake import FakeUpstream
 from tests.rig.generated import check, operations_of
 from tests.rig.harness import Caller
 from tests.rig.raw_http import body_of
@@ -17,9 +18,9 @@ from tests.serve.test_fuzz import ODD
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token
 from weakfeedback.serve.page.routes import page_of
-from weakfeedback.serve.proxy.attach import proxy_routes
-from weakfeedback.serve.proxy.described import ERRORS, TOLD
-from weakfeedback.serve.proxy.fake import FakeServer, FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeServer
+from weakfeedback.serve.proxy.mount import proxy_routes
+from weakfeedback.serve.proxy.openapi import ERRORS, TOLD
 from weakfeedback.serve.proxy.settings import FIELDS, NEVER
 from weakfeedback.serve.proxy.upstream import PASSED_ON, UpstreamFailed
 

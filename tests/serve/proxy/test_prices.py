@@ -7,11 +7,12 @@ from itertools import islice
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rig.fake import FakeUpstream
 from tests.rig.raw_http import ask
 from tests.rig.upstreams import MODELS, LocalDecider, learner, stage, world
 from tests.serve.proxy.test_service import chatting
 
-from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeModel
 from weakfeedback.serve.proxy.prices import AGAIN, EVERY, QUICK, PriceWatch
 from weakfeedback.serve.proxy.upstream import without_parts
 
@@ -146,8 +147,8 @@ def test_usage_far_beyond_the_texts_is_estimated(stream, side, caplog):
     """One reply claimed 10^11 tokens, and 699,991 were saved."""
 
     class Boastful(FakeUpstream):
-        def _completion(self, name, body):
-            found = super()._completion(name, body)
+        def completion(self, name, body):
+            found = super().completion(name, body)
             if name == "small-7b":
                 found["usage"][side] = 10**11
             return found
@@ -171,8 +172,8 @@ def test_what_the_baseline_would_have_cost_does_not_grow_with_the_claims_of_anot
     """100,000 tokens of input may be a context that the upstream adds; the baseline would not have had it."""
 
     class Padding(FakeUpstream):
-        def _completion(self, name, body):
-            found = super()._completion(name, body)
+        def completion(self, name, body):
+            found = super().completion(name, body)
             if name == "small-7b":
                 found["usage"]["prompt_tokens"] = 100_000
             return found
@@ -196,8 +197,8 @@ def test_what_the_baseline_would_have_cost_does_not_grow_with_the_claims_of_anot
 @pytest.mark.parametrize("mode", ["router", "adaptive"])
 def test_a_second_choice_that_is_none_leads_to_the_next_stage(mode, stream, choice):
     class Odd(FakeUpstream):
-        def _completion(self, name, body):
-            found = super()._completion(name, body)
+        def completion(self, name, body):
+            found = super().completion(name, body)
             if name == "small-7b":
                 found["choices"].append(choice)
             return found

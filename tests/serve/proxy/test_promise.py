@@ -6,11 +6,12 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.rig.fake import FakeUpstream
 from tests.rig.harness import quick, serving
 
-from weakfeedback.serve.proxy.attach import make_proxy, prepare_learners
 from weakfeedback.serve.proxy.dialect import Completions
-from weakfeedback.serve.proxy.fake import FakeModel, FakeServer, FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeModel, FakeServer
+from weakfeedback.serve.proxy.mount import make_proxy, prepare_learners
 from weakfeedback.serve.proxy.settings import read_proxied
 from weakfeedback.serve.proxy.upstream import UpstreamFailed
 
@@ -45,10 +46,10 @@ class Failing(FakeServer):
 
     down: set[str]
 
-    async def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def complete(self, body: dict[str, Any]) -> dict[str, Any]:
         if body["model"] in self.down:
             raise UpstreamFailed("500", 500)
-        return await super()._completion(body)
+        return await super().complete(body)
 
 
 class Talk:

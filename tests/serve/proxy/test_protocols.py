@@ -5,10 +5,9 @@ import json
 import anthropic
 import openai
 import pytest
+from tests.rig.fake import FakeUpstream
 from tests.rig.raw_http import QUESTION, RIGHT
 from tests.rig.upstreams import MODELS, learner, world
-
-from weakfeedback.serve.proxy.fake import FakeUpstream
 
 LARGE = {"x-weakfeedback-stage": "large"}
 TOOL = {
@@ -64,8 +63,8 @@ def sent(here):
 class Short(FakeUpstream):
     """Models that are stopped by a limit."""
 
-    def _completion(self, name, body):
-        made = super()._completion(name, body)
+    def completion(self, name, body):
+        made = super().completion(name, body)
         made["choices"][0]["finish_reason"] = "length"
         return made
 

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import openai
 import pytest
 from prometheus_client import CollectorRegistry
+from tests.rig.fake import FakeUpstream
 from tests.rig.harness import opener, quick
 from tests.rig.raw_http import RIGHT, ask, body_of
 from tests.rig.upstreams import MODELS, Running, free_port, learner, until
@@ -22,14 +23,9 @@ from weakfeedback.journal import OwnedElsewhere, open_store
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token
 from weakfeedback.serve.models import CostsRequest, ReportAnswer, WarmStartRequest
-from weakfeedback.serve.proxy.attach import (
-    UpstreamMetrics,
-    extend,
-    make_proxy,
-    prepare_learners,
-    proxy_routes,
-)
-from weakfeedback.serve.proxy.fake import FakeModel, FakeServer, FakeUpstream
+from weakfeedback.serve.proxy.accounts import UpstreamMetrics
+from weakfeedback.serve.proxy.fake import FakeModel, FakeServer
+from weakfeedback.serve.proxy.mount import extend, make_proxy, prepare_learners, proxy_routes
 from weakfeedback.serve.proxy.prices import Tokens
 from weakfeedback.serve.proxy.settings import read_proxied
 from weakfeedback.serve.proxy.upstream import UpstreamSettings
@@ -286,14 +282,14 @@ def test_without_a_store_answers_go_on_and_learning_stops(tmp_path):
 def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp_path, mode, monkeypatch):
     """A request that is under way meanwhile keeps its decision and is learned from."""
     path, left, back = tmp_path / "s.db", [], threading.Event()
-    complete = FakeServer._completion
+    complete = FakeServer.complete
 
     async def when_back(server, body):
         while not back.is_set():
             await asyncio.sleep(0.01)
         return await complete(server, body)
 
-    monkeypatch.setattr(FakeServer, "_completion", when_back)
+    monkeypatch.setattr(FakeServer, "complete", when_back)
 
     async def in_between():
         service = Service(opener(path), quick(durability="process"))

@@ -144,17 +144,8 @@ class Promise:
     choosing_learns = True  # rounds, tokens and what is under way are counted when it decides
     scratch = (
         *("group", "first", "chance", "t", "n", "tokens", "earned", "allowed", "spent", "learned"),
-        *(
-            "held",
-            "held_a",
-            "open",
-            "blind",
-            "asked",
-            "group_ids",
-            "group_count",
-            "would_answer",
-            "would_spend",
-        ),
+        *("held", "held_a", "open", "blind", "asked", "group_ids", "group_count"),
+        *("would_answer", "would_spend"),
     )
 
     def __init__(
@@ -204,9 +195,7 @@ class Promise:
         self.estimate = np.zeros(buckets)  # Lhat
         self.V = np.zeros(buckets)
         self.A = np.zeros((buckets, len(RATES)))
-        self.blind = np.zeros(
-            buckets, dtype=np.int64
-        )  # answers that went out without a coin: counted as differing
+        self.blind = np.zeros(buckets, dtype=np.int64)  # went out without a coin: counted as differing
         self.held = np.zeros(buckets)  # tokens of the comparisons under way,
         self.held_a = np.zeros((buckets, len(RATES)))
         self.open = np.zeros(buckets, dtype=np.int64)  # and their number
@@ -226,9 +215,7 @@ class Promise:
         self.label_count = 0
 
         shape = (self.K, self.memory)
-        self.calls = np.zeros(
-            self.K, dtype=np.int64
-        )  # requests on which a model was called, of which the last are kept
+        self.calls = np.zeros(self.K, dtype=np.int64)  # requests with a model, of which the last are kept
         self.call_score = np.zeros(shape)
         self.call_scored = np.zeros(shape, dtype=np.bool_)
         self.call_label = np.zeros(shape, dtype=np.int64)
@@ -769,14 +756,20 @@ class Promise:
                     continue
                 if form == BEFORE and not self.before and self.ranked[k] > 0:
                     continue
-                r = self.risks(form, k, b)
-                if r.size > 0:
-                    best = self.weigh(b, k, form, r, target, best)
+                r, weight = self.risks(form, k, b)
+                if weight.sum() > 0.0:
+                    best = self.weigh(b, k, form, r, weight, target, best)
 
     def risks(self, form, k, b):
-        """Return the sorted indices of the last requests on which k was called, or of the last requests."""
+        """Return the sorted indices of the last requests on which k was called, or of the last requests.
+
+        And their weights: where k may have been called by the group, each stands for the requests of its group.
+        """
         n = min(self.t if form == BEFORE else self.calls[k], self.memory)
         found = np.zeros(n)
+        weight = np.ones(n)
+        by_group = form == AFTER and self.ranked[k] == 0 and self.group_count > 1
+        stands_for = self.stands_for(k) if by_group else np.ones(BUCKETS)
         m = 0
         for r in range(n):
             group = self.asked[r] if form == BEFORE else self.call_group[k, r]
@@ -788,8 +781,20 @@ class Promise:
                 found[m] = self.risk(
                     form, k, self.call_score[k, r], self.call_scored[k, r], self.call_label[k, r], group
                 )
+            weight[m] = stands_for[min(group, BUCKETS - 1)]
             m += 1
-        return np.sort(found[:m])
+        order = np.argsort(found[:m], kind="mergesort")
+        return found[order], weight[order]
+
+    def stands_for(self, k):
+        """Return by group how many of the last requests there are for each on which k was called."""
+        requests = np.zeros(BUCKETS)
+        called = np.zeros(BUCKETS)
+        for r in range(min(self.t, self.memory)):
+            requests[min(self.asked[r], BUCKETS - 1)] += 1.0
+        for r in range(min(self.calls[k], self.memory)):
+            called[min(self.call_group[k, r], BUCKETS - 1)] += 1.0
+        return requests / np.maximum(called, 1.0)
 
     def target(self, b):
         """Return the share of a bucket's answers that may differ from now on."""
@@ -806,21 +811,26 @@ class Promise:
         """Return what a request may cost from now on, with a budget."""
         return self.budget + (self.allowed - ALLOWANCE * self.c[self.R] - self.spent) / max(self.t, AHEAD)
 
-    def weigh(self, b, k, form, r, target, best):
+    def weigh(self, b, k, form, r, weight, target, best):
         """Take the best prefix of the sorted risks, if it is better than the best so far; return the better value."""
         n = r.size
+        N = 0.0
+        for j in range(n):
+            N += weight[j]
         q = self.shadow_chance(self.n[b])
         most = self.highest_risk(form, k)
         d = 0.0
         total = 0.0
+        W = 0.0
         found = 0
         for j in range(1, n + 1):
             if r[j - 1] > most:
                 break
-            total += r[j - 1]
-            sigma = (1.0 - q) * j / n
-            d = (1.0 - q) * total / n
-            asked = self.c[k] * (j / n if form == BEFORE else 1.0)
+            total += weight[j - 1] * r[j - 1]
+            W += weight[j - 1]
+            sigma = (1.0 - q) * W / N
+            d = (1.0 - q) * total / N
+            asked = self.c[k] * (W / N if form == BEFORE else 1.0)
             f = 1.0
             if self.budget > 0.0:
                 cost = asked + (1.0 - sigma) * self.c[self.R]
@@ -845,7 +855,7 @@ class Promise:
                 self.model[b] = k
                 self.form[b] = form
                 self.f[b] = f
-                self.mean_risk[b] = max(total / j, TINY)
+                self.mean_risk[b] = max(total / W, TINY)
                 self.limit[b] = r[j - 1]
             if self.budget > 0.0:
                 break  # a longer prefix only differs more

@@ -577,8 +577,7 @@ class AdaptiveGame:
         more = Share(1, int(cheap), int(drawn), estimate, record.cost, alone)
         kept: PromiseCounts = counts.promise.plus(decided.group, more)
         if promised.shadow:
-            fields = self.driver.fields()
-            kept = kept.after_shadow(kept.total.requests, float(fields["would_differ"]), float(fields["eps"]))
+            kept = kept.after_shadow(kept.total.requests, self.driver.fields())
         return kept
 
     def _by_stage(self, told: Sequence[Told]) -> np.ndarray:

@@ -131,6 +131,7 @@ class PromiseCounts(NamedTuple):
     groups: tuple[tuple[str | None, Share], ...] = ()
     blind: int = 0  # answers that went out because the reference failed
     safe_since: int = 0  # in shadow mode: the request since which it is safe to turn on; 0: not yet
+    shadow_from: int = 0  # and the first one on which a cheap answer would have gone out
     second: Second = Second()
 
     @property
@@ -148,11 +149,19 @@ class PromiseCounts(NamedTuple):
         known[name] = known.get(name, Share()).plus(more)
         return self._replace(groups=tuple(known.items()))
 
-    def after_shadow(self, requests: int, differ: float, eps: float) -> PromiseCounts:
-        """Note since when it is safe to turn on: since the bound on the rules' mean rate stays at or below eps."""
-        safe = eps > 0.0 and evidence(requests, differ, eps) >= SURE
+    def after_shadow(self, requests: int, fields: Mapping[str, Any]) -> PromiseCounts:
+        """Note since when it is safe to turn on: since the bound on the rules' mean rate stays at or below eps.
+
+        Counted from the first cheap answer that would have gone out: before it nothing could have differed.
+        """
+        if fields["would_answer"] <= 0.0:
+            return self
+        start, eps = self.shadow_from or requests, float(fields["eps"])
+        safe = eps > 0.0 and evidence(requests - start, float(fields["would_differ"]), eps) >= SURE
         since = (self.safe_since or requests) if safe else 0
-        return self if since == self.safe_since else self._replace(safe_since=since)
+        if (since, start) == (self.safe_since, self.shadow_from):
+            return self
+        return self._replace(safe_since=since, shadow_from=start)
 
     def state(self) -> dict[str, Any]:
         """Return everything as JSON data."""
@@ -160,20 +169,24 @@ class PromiseCounts(NamedTuple):
             "groups": [[name, *share] for name, share in self.groups],
             "blind": self.blind,
             "safe_since": self.safe_since,
+            "shadow_from": self.shadow_from,
             "second": [*self.second[:-1], list(self.second.bets)],
         }
 
     @classmethod
     def from_state(cls, state: Any) -> PromiseCounts:
         """Return the counts that gave ``state``, or raise `StateError`."""
+        if isinstance(state, dict):
+            state = {"shadow_from": 0, **state}  # counts of before hold none
+        numbers = ("blind", "safe_since", "shadow_from")
         require(
-            "the promise's counts", state, {"groups": list, "blind": int, "safe_since": int, "second": list}
+            "the promise's counts", state, {"groups": list, "second": list, **dict.fromkeys(numbers, int)}
         )
         groups, second = state["groups"], state["second"]
         sound = (
             len(groups) <= BUCKETS
             and len(second) == len(Second._fields)
-            and min(state["blind"], state["safe_since"]) >= 0
+            and min([state[name] for name in numbers]) >= 0
         )
         sound = sound and isinstance(second[-1], list) and len(second[-1]) == LOWER.size
         for row in (
@@ -192,7 +205,7 @@ class PromiseCounts(NamedTuple):
             raise StateError("the counts of the promise are damaged")
         made = tuple((one[0], Share(*one[1:])) for one in groups)
         told = Second._make([*second[:-1], tuple(second[-1])])
-        return cls(made, state["blind"], state["safe_since"], told)
+        return cls(made, state["blind"], state["safe_since"], state["shadow_from"], told)
 
 
 class Why(NamedTuple):

@@ -258,9 +258,8 @@ class PromisedRouterGame(RouterGame):
         ):
             kept = kept.plus(decided.group, Share(estimate=weight(decided.chance, terms.promise.background)))
         if terms.promise.shadow:
-            fields = self.driver.fields()
             known = kept.total.requests - (counts.asked - counts.learned - 1)  # without those under way
-            kept = kept.after_shadow(max(known, 0), float(fields["would_differ"]), float(fields["eps"]))
+            kept = kept.after_shadow(max(known, 0), self.driver.fields())
         if terms.promise.self_check and record.outputs:
             record.keep = Why(decided, labels_of(record.outputs)[decided.index(R)], True)
         return counts.after_comparison(decided, differ)._replace(promise=kept)

@@ -133,16 +133,16 @@ class Claims:
 
     def largest_draw(self, rng):
         """Draw a mean for home and every arm that is due."""
-        many = 0
+        t, home, due = self.t, self.home, self.due  # most of a player's time is spent here
+        asked = 0
         for k in range(self.K):
-            if k != self.home and self.due[k] <= self.t:
-                many += 1
-        if many == 0:
-            return self.home if self.home >= 0 else int(self.K * rng.random())
+            asked += k != home and due[k] <= t
+        if asked == 0:
+            return home if home >= 0 else int(self.K * rng.random())
         best = NOBODY
         highest = -1.0
         for k in range(self.K):
-            if k == self.home or self.due[k] <= self.t:
+            if k == home or due[k] <= t:
                 drawn = rng.beta(1.0 + self.sums[k], 1.0 + self.pulls[k] - self.sums[k])
                 if drawn > highest:
                     highest = drawn

@@ -13,6 +13,6 @@
                                                             v  decider: feedback, bills
                                               prices, accounts: what it cost, and the baseline alone
 
-`settings` reads its part of the configuration, `attach` joins it to the service, `described` to the OpenAPI document;
-`fake` is a model server for tests and demonstrations.
+`settings` reads its part of the configuration, `mount` joins it to the service, `openapi` to its document;
+`fake` has models for demonstrations and tests.
 """

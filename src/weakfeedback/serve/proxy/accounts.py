@@ -3,17 +3,47 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from weakfeedback.serve.invoice import Invoice
+from weakfeedback.serve.metrics import PREFIX
 from weakfeedback.serve.proxy.prices import PER_TOKEN, Tokens
 from weakfeedback.serve.proxy.settings import ProxySettings
+from weakfeedback.serve.service import Service
 
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+GOOD = ("ok", "cancelled")  # outcomes of upstream calls that are not errors of the upstream
 OVERHEAD = 100  # tokens around the messages of a request, more or less
 
 
-class Watch(Protocol):
-    """Receives every upstream call, for metrics."""
+class UpstreamMetrics:
+    """Prometheus metrics of upstream calls; labels are configured names only."""
+
+    def __init__(self, registry: CollectorRegistry, service: Service | None = None) -> None:
+        self._service = service
+        self._children: dict[Any, Any] = {}
+        self._seconds = Histogram(
+            f"{PREFIX}upstream_seconds",
+            "What an upstream call took.",
+            ("learner", "stage", "outcome"),
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._first = Histogram(
+            f"{PREFIX}first_token_seconds",
+            "Until the first token of a stream.",
+            ("learner", "stage"),
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._tokens = Counter(
+            f"{PREFIX}upstream_tokens",
+            "Tokens of upstream calls.",
+            ("learner", "stage", "kind"),
+            registry=registry,
+        )
 
     def called(
         self,
@@ -24,7 +54,50 @@ class Watch(Protocol):
         first: float | None,
         tokens: Tokens | None,
     ) -> None:
-        """Record a call that ended; ``first`` is the time in seconds to the first token of a stream."""
+        """Count a call that ended; ``first`` is the time in seconds to the first token of a stream."""
+        self._child(self._seconds, learner, stage, outcome).observe(seconds)
+        if first is not None:
+            self._child(self._first, learner, stage).observe(first)
+        if tokens is not None:
+            for kind, count in (
+                ("input", tokens.input),
+                ("cached", tokens.cached),
+                ("output", tokens.output),
+            ):
+                if count:
+                    self._child(self._tokens, learner, stage, kind).inc(count)
+        if self._service is not None:
+            self._note(self._service, learner, stage, outcome, seconds, first)
+
+    def _child(self, family: Any, *labels: str) -> Any:
+        known = self._children.get((family, labels))
+        if known is None:
+            known = self._children[family, labels] = family.labels(*labels)
+        return known
+
+    def _note(
+        self,
+        service: Service,
+        name: str,
+        stage: str,
+        outcome: str,
+        seconds: float,
+        first: float | None,
+    ) -> None:
+        """Pass a call to the learner's observers that keep sums by minute."""
+        learner = service.learners.get(name)
+        if learner is None or stage not in learner.kind.names:
+            return
+        k, at = learner.kind.names.index(stage), service.options.clock()
+        amounts = {f"calls_{k}": 1.0, f"seconds_{k}": seconds, f"errors_{k}": float(outcome not in GOOD)}
+        if first is not None:
+            amounts |= {f"streams_{k}": 1.0, f"first_{k}": first}
+        for observer in learner.observers.values():
+            note = getattr(observer, "note", None)
+            if note is not None:
+                for column, amount in amounts.items():
+                    if amount:
+                        note(at, column, amount)
 
 
 def alone_estimated(settings: ProxySettings, invoice: Invoice, given: int, characters: int | None) -> float:

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from weakfeedback.serve.invoice import BilledCall
-from weakfeedback.serve.proxy.accounts import Watch
+from weakfeedback.serve.proxy.accounts import UpstreamMetrics
 from weakfeedback.serve.proxy.answers import ModelAnswer, answer_of
 from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, is_beyond, tokens_of
 from weakfeedback.serve.proxy.request import Asked, has_images
@@ -42,7 +42,7 @@ class Server(Protocol):
 class Books:
     """Records the calls of one learner."""
 
-    def __init__(self, prices: PriceWatch, watch: Watch | None) -> None:
+    def __init__(self, prices: PriceWatch, watch: UpstreamMetrics | None) -> None:
         self.prices, self.watch = prices, watch
         self._refused: dict[int, str] = {}  # stages whose upstream refuses them, and its status
         self._beyond: set[int] = set()  # stages that have claimed more tokens than the texts can have

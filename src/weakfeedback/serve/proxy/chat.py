@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from weakfeedback.serve.app import read_body
 from weakfeedback.serve.models import Problem
-from weakfeedback.serve.proxy.accounts import Watch, alone_estimated
+from weakfeedback.serve.proxy.accounts import UpstreamMetrics, alone_estimated
 from weakfeedback.serve.proxy.answers import answer_of
 from weakfeedback.serve.proxy.calls import CHAT, Books, Call, Server, stop
 from weakfeedback.serve.proxy.compare import Comparator, Partition
@@ -108,7 +108,7 @@ class Proxy:
         learners: Iterable[ProxySettings],
         servers: Mapping[str, Server],
         decider: Decider,
-        watch: Watch | None = None,
+        watch: UpstreamMetrics | None = None,
     ) -> None:
         self.learners = {settings.name: settings for settings in learners}
         self._servers, self._decider = servers, decider

@@ -1,12 +1,37 @@
-"""The interface between the proxy and the decision service: which models to call, and what their answers taught."""
+"""What the proxy asks the decision service: which models to call, and what their answers taught."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from weakfeedback.serve.invoice import Invoice
+from weakfeedback.serve.models import (
+    BeginRequest,
+    CancelRequest,
+    CostsRequest,
+    DecideRequest,
+    FeedbackRequest,
+    Problem,
+    TellRequest,
+)
+from weakfeedback.serve.proxy.settings import ProxySettings
+from weakfeedback.serve.service import Service
+
+UNABLE = (
+    "store_unavailable",
+    "learner_replaying",
+    "starting",
+    "standby",
+    "stopping",
+    "unknown_learner",
+    "archived",
+    "decision_open",
+    "too_many_pending",
+    "not_offered",
+)
+ENDED = ("conflict", "expired", "cancelled", "forgotten", "unknown_decision")  # nothing is left to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +76,67 @@ class Unavailable(Exception):
     """Nothing can be decided or learned now: the store cannot be written, or too much is pending."""
 
 
-class Decider(Protocol):
-    """The decision service, as far as the proxy needs it. Every method may raise `Unavailable`."""
+class Decider:
+    """Decides with the learners of the service. Every method may raise `Unavailable`."""
+
+    def __init__(self, service: Service, learners: Iterable[ProxySettings]) -> None:
+        self._service = service
+        self._settings = {settings.name: settings for settings in learners}
+        self._places = {
+            settings.name: {stage.name: k for k, stage in enumerate(settings.stages)}
+            for settings in self._settings.values()
+        }
 
     async def decide(
         self, learner: str, context: list[float] | None, key: str | None, group: str | None = None
     ) -> Ruling:
         """Decide which stages to call; a key that was seen before gets its earlier decision."""
+        given = None if context is None and group is None else DecideRequest(context=context, group=group)
+        found, commit = await self._asked(self._service.decide_ahead(learner, given, key))
+        place = self._places[learner]
+        call = tuple(place[name] for name in found["call"])
+        waits = found["expires"] is not None and not found["repeated"]
+
+        async def stored() -> None:
+            await self._asked(commit())
+
+        return Ruling(found["id"], call, found["stage"], found["repeated"], waits, stored)
 
     async def begin(self, learner: str, group: str | None = None) -> NextStage:
         """Begin a request of an adaptive learner."""
+        found = await self._asked(self._service.begin(learner, BeginRequest(group=group)))
+        return NextStage(found["id"], found["stage"])
 
     async def tell_failed(self, learner: str, id: int, stage: int) -> NextStage:
         """Tell that the requested stage gave no answer; for a promise, whose reference answers then."""
+        given = TellRequest(output=None, failed=True, stage=stage)
+        found = await self._asked(self._service.tell(learner, id, given))
+        if found is None:
+            raise Unavailable(f"decision {id} has ended")
+        return NextStage(id, found["stage"])
 
     async def unseen(self, learner: str, group: str | None) -> bool:
         """Count an answer that nobody can compare with the reference, which failed; whether it may go out."""
+        return bool(await self._asked(self._service.unseen(learner, group)))
 
     def risk(self, learner: str, id: int) -> float | None:
         """Return the estimated risk that an answer differs from the reference's, None where none is promised."""
+        known = self._service.learners.get(learner)
+        live: Any = None if known is None else known.live
+        if live is None or getattr(live, "promised", None) is None or known is None or known.lock.locked():
+            return None
+        found: float | None = live.risk(id)
+        return found
 
     async def tell(
         self, learner: str, id: int, stage: int, label: int, score: float | None, cost: float
     ) -> NextStage:
         """Tell the answer of the requested stage: its class of equal answers, its score and its price."""
+        given = TellRequest(output=label, stage=stage, score=score, cost=cost)
+        found = await self._asked(self._service.tell(learner, id, given))
+        if found is None:
+            raise Unavailable(f"decision {id} has ended")
+        return NextStage(id, found["stage"])
 
     async def feedback(
         self,
@@ -87,24 +149,69 @@ class Decider(Protocol):
         failed: Sequence[int] = (),
     ) -> None:
         """Report which pairs of stages differed, or the distances of all pairs of the call."""
+        seen: dict[str, Any] = {"differ": [list(pair) for pair in differ]}
+        if failed:
+            seen["failed"] = list(failed)
+        if far is not None:
+            seen = {"distance": list(far)}
+        if self._settings[learner].kind != "router":
+            seen["costs"] = [cost for _, cost in sorted(spending.costs.items())]
+        given = FeedbackRequest(**seen)
+        extra = {"spent": spending.total, "tokens": list(spending.tokens)}
+        await self._asked(self._service.feedback(learner, id, given, digest=digest, extra=extra))
 
     async def cancel(self, learner: str, id: int, spending: Spending, reason: str) -> None:
         """Cancel a decision; nothing is learned, and its cost counts as wasted."""
+        await self._asked(
+            self._service.cancel(learner, id, CancelRequest(cost=spending.total, reason=reason))
+        )
 
     async def serve(self, learner: str, stage: int, spending: Spending) -> None:
-        """Count a request that was answered without a decision of its own."""
+        """Count a request that was answered without a decision of its own; its tokens are counted with its calls."""
+        await self._asked(self._service.note(learner, "serve", {"stage": stage, "cost": spending.total}))
 
     async def bill(self, learner: str, bill: dict[str, Any]) -> None:
         """Store a bill; see `weakfeedback.serve.invoice`."""
+        await self._asked(self._service.note(learner, "bill", bill))
 
     def invoice(self, learner: str) -> Invoice:
         """Return the sums of all bills, or an empty invoice if they cannot be read now."""
+        known = self._service.learners.get(learner)
+        return Invoice(len(self._places[learner])) if known is None else known.invoice
 
     async def recost(self, learner: str, prices: list[float]) -> None:
         """Continue with new prices."""
+        name = "prices" if self._settings[learner].kind == "router" else "stage_costs"
+        await self._asked(self._service.recost(learner, CostsRequest(**{name: prices})))  # type: ignore[arg-type]
 
     def gain(self, learner: str, low: int, high: int) -> float:
         """Return what a request gains if a dearer stage answers instead of a cheaper one, as far as it differs."""
+        try:
+            live: Any = self._service.learner(learner).live
+        except Problem as problem:
+            raise Unavailable(problem.detail) from None
+        counts, terms = live.core.view(lambda view: (view.counts, view.terms))
+        share = (counts.differed[low, high] + 1.0) / (counts.compared[low, high] + 2.0)
+        return float(share * terms.error_cost - (terms.prices[high] - terms.prices[low]))
 
     def settled(self, learner: str) -> int:
         """Return the stage that the learner trusts now."""
+        try:
+            live: Any = self._service.learner(learner).live
+            return int(live.settled())
+        except Problem as problem:
+            raise Unavailable(problem.detail) from None
+        except ValueError as error:  # the learner trusts no single stage
+            raise Unavailable(str(error)) from None
+
+    async def _asked(self, work: Awaitable[Any]) -> Any:
+        try:
+            return await work
+        except Problem as problem:
+            if problem.code in ENDED:
+                return None
+            if problem.code in UNABLE:
+                raise Unavailable(problem.detail) from None
+            if problem.code == "wrong_outputs":  # nothing can be learned from these answers
+                raise ValueError(problem.detail) from None
+            raise

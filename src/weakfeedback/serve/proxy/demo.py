@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 
 from weakfeedback.serve.auth import Auth
-from weakfeedback.serve.proxy.attach import make_proxy, prepare_learners, proxy_routes
 from weakfeedback.serve.proxy.chat import Proxy
 from weakfeedback.serve.proxy.dialect import Completions
-from weakfeedback.serve.proxy.fake import FakeModel, FakeServer, FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeModel, FakeModels, FakeServer
+from weakfeedback.serve.proxy.mount import make_proxy, prepare_learners, proxy_routes
 from weakfeedback.serve.proxy.settings import read_proxied
 from weakfeedback.serve.service import Service
 
@@ -49,13 +49,13 @@ TABLE: dict[str, Any] = {
 }
 
 
-def fake_models() -> FakeUpstream:
+def fake_models() -> FakeModels:
     """Return the simulated models."""
     made = {
         name: FakeModel(name, skill, seconds, pause=seconds / 20, tokens=TOKENS)
         for name, (skill, seconds, _) in MODELS.items()
     }
-    return FakeUpstream(made)
+    return FakeModels(made)
 
 
 async def add_demo(service: Service, auth: Auth) -> dict[str, Any]:

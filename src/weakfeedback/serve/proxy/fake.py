@@ -1,7 +1,7 @@
-"""A fake model server: OpenAI's protocol, known skill, known tokens, and every fault on demand.
+"""Fake models: known skill and known tokens, for demonstrations and tests.
 
-The demo, the how-to and the tests use it. Answers depend only on the question, the model and the seed. A question
-such as "What is 17 * 23?" gets a number, any other a letter.
+Answers depend only on the question, the model and the seed. A question such as "What is 17 * 23?" gets a number, any
+other a letter.
 """
 
 from __future__ import annotations
@@ -9,22 +9,16 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import blake2b
-from time import monotonic
 from typing import Any
 
 import orjson
 
 from weakfeedback.serve.proxy.upstream import Events, UpstreamFailed
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
 SUM = re.compile(r"(-?\d{1,9})\s*([-+*])\s*(-?\d{1,9})")
-DEEP = b',"deep":' + b"[" * 300 + b"]" * 300 + b"}"  # the end of a deeply nested object
-PAD = "x" * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,36 +33,12 @@ class FakeModel:
 
 
 @dataclass(slots=True)
-class Seen:
-    """A call that the server received, and its outcome."""
-
-    model: str
-    body: dict[str, Any]
-    headers: dict[str, str]
-    at: float
-    left: float | None = None  # when the caller closed the connection before the end
-
-
-@dataclass(slots=True)
-class FakeUpstream:
-    """An ASGI application with models.
-
-    ``faults`` has a list of faults per model, of which every call takes the first: a status such as "500" or
-    "429:1" (with Retry-After), "hang", "stall:N" and "cut:N" (after N chunks), "broken", "broken:N", "no-done",
-    "no-finish", "error-event", "error-event:N", "no-usage", "usage-with-finish", "huge", "deep", "redirect", "gzip",
-    "ok".
-    ``always`` has one fault per model, for every call without a fault from ``faults``.
-    """
+class FakeModels:
+    """What models answer, in OpenAI's form."""
 
     models: dict[str, FakeModel]
     seed: int = 0
     say: Callable[[str, str], str] | None = None  # (model, question) -> answer, instead of the fakes' own
-    faults: dict[str, list[str]] = field(default_factory=dict)
-    always: dict[str, str] = field(default_factory=dict)
-    seen: list[Seen] = field(default_factory=list)
-    keep: int = 10_000
-
-    # -- what the models know
 
     def answer(self, model: str, question: str) -> tuple[str, float]:
         """Return a model's answer to a question, and how sure it is of every token."""
@@ -91,93 +61,8 @@ class FakeUpstream:
         digest = blake2b("\0".join((str(self.seed), *words)).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") / 2**64
 
-    # -- the protocol
-
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            return
-        path = scope["path"].removeprefix("/v1")
-        if path == "/models":
-            data = [{"id": name, "object": "model", "created": 0, "owned_by": "fake"} for name in self.models]
-            await _json(send, 200, {"object": "list", "data": data})
-            return
-        raw = b""
-        while True:
-            message = await receive()
-            raw += message.get("body", b"")
-            if not message.get("more_body"):
-                break
-        body = orjson.loads(raw)
-        if path == "/embeddings":
-            await _json(send, 200, self._embeddings(body))
-            return
-        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        seen = Seen(str(body.get("model")), body, headers, monotonic())
-        self.seen.append(seen)
-        del self.seen[: -self.keep]
-        work = asyncio.create_task(self._chat(body, send))
-        left = asyncio.ensure_future(receive())
-        try:
-            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                seen.left = monotonic()
-                return
-            await work
-        finally:
-            work.cancel()
-            left.cancel()
-            await asyncio.gather(work, left, return_exceptions=True)
-
-    async def _chat(self, body: dict[str, Any], send: Send) -> None:
-        name = str(body.get("model"))
-        if name not in self.models:
-            await _json(send, 404, _error(f"no model {name}", "model_not_found"))
-            return
-        waiting = self.faults.get(name)
-        fault = waiting.pop(0) if waiting else self.always.get(name, "ok")
-        if await self._refuse(fault, send):
-            return
-        await asyncio.sleep(self.models[name].seconds)
-        completion = self._completion(name, body)
-        if fault == "no-usage":
-            del completion["usage"]
-        if body.get("stream"):
-            await self._stream(name, body, completion, fault, send)
-            return
-        if fault == "huge":
-            completion["choices"][0]["message"]["content"] = PAD * (20 << 10)
-        data = orjson.dumps(completion)
-        if fault.startswith(("broken", "no-", "error-event")) and fault != "no-usage":
-            data = data[:-20]
-        if fault == "deep":
-            data = data[:-1] + DEEP
-        if fault.startswith(("cut", "stall")):
-            half = data[: len(data) // 2]
-            await _start(send, 200, [(b"content-length", str(len(data)).encode())])
-            await send({"type": "http.response.body", "body": half, "more_body": True})
-            await _break(fault)
-        await _start(send, 200, [(b"content-length", str(len(data)).encode())])
-        await send({"type": "http.response.body", "body": data})
-
-    async def _refuse(self, fault: str, send: Send) -> bool:
-        """Whether a fault ends the call before any answer."""
-        kind, _, value = fault.partition(":")
-        if kind.isdigit():
-            more = [(b"retry-after", value.encode())] if value else []
-            said = _error("no, said http://127.0.0.1 with key test-key-of-the-upstream", "bad_thing")
-            await _json(send, int(kind), said, more)
-        elif kind == "hang":
-            await asyncio.Event().wait()
-        elif kind == "redirect":
-            await _json(send, 307, {}, [(b"location", b"http://127.0.0.1:9/v1/chat/completions")])
-        elif kind == "gzip":
-            await _json(send, 200, {}, [(b"content-encoding", b"gzip")])
-        else:
-            return False
-        return True
-
-    def _completion(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
+    def completion(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a model's answer to a request."""
         question = last_question(body.get("messages"))
         text, sure = self.answer(name, question)
         if isinstance(body.get("response_format"), dict) and self.say is None:
@@ -212,32 +97,8 @@ class FakeUpstream:
         head = {"id": "chatcmpl-fake", "object": "chat.completion", "created": 1, "model": name}
         return {**head, "choices": choices, "usage": usage}
 
-    async def _stream(
-        self, name: str, body: dict[str, Any], completion: dict[str, Any], fault: str, send: Send
-    ) -> None:
-        usage = completion.get("usage") if (body.get("stream_options") or {}).get("include_usage") else None
-        chunks = stream_chunks(completion, usage, fault)
-        kind, _, value = fault.partition(":")
-        if kind == "huge":
-            chunks = [orjson.dumps(_chunk(completion, {"content": PAD * 256}))] * 80 + chunks
-        at = int(value) if value.isdigit() else 0
-        await _start(send, 200, [(b"content-type", b"text/event-stream; charset=utf-8")])
-        for k, chunk in enumerate(chunks):
-            if kind in ("cut", "stall") and k >= at:
-                await _break(fault)
-            if kind == "broken" and k >= at:
-                chunk = b'{"id": "chatcmpl-fake", "cho'
-            if kind == "deep":
-                chunk = chunk[:-1] + DEEP
-            if kind == "error-event" and k >= at:
-                chunk = orjson.dumps(_error("overloaded", "overloaded"))
-            await send({"type": "http.response.body", "body": b"data: " + chunk + b"\n\n", "more_body": True})
-            if kind in ("broken", "error-event") and k >= at:
-                break
-            await asyncio.sleep(self.models[name].pause)
-        await send({"type": "http.response.body", "body": b""})
-
-    def _embeddings(self, body: dict[str, Any]) -> dict[str, Any]:
+    def embeddings(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return vectors that count words."""
         texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
         rows = []
         for k, text in enumerate(texts):
@@ -250,20 +111,20 @@ class FakeUpstream:
 
 
 class FakeServer:
-    """The models of a `FakeUpstream` without a socket; the proxy of the demo calls it."""
+    """Fake models as a server without a socket; the proxy of the demo calls it."""
 
-    def __init__(self, fake: FakeUpstream) -> None:
+    def __init__(self, fake: FakeModels) -> None:
         self._fake = fake
 
     async def ask(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> dict[str, Any]:
         """Return the answer of a plain call."""
         if path == "/embeddings":
-            return self._fake._embeddings(body)
-        return await self._completion(body)
+            return self._fake.embeddings(body)
+        return await self.complete(body)
 
     async def open(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> Events:
         """Return the events of a streamed call."""
-        completion = await self._completion(body)
+        completion = await self.complete(body)
         return self._events(
             stream_chunks(completion, completion["usage"]), self._fake.models[body["model"]].pause
         )
@@ -273,51 +134,49 @@ class FakeServer:
             yield data, None if data == b"[DONE]" else orjson.loads(data)
             await asyncio.sleep(pause)
 
-    async def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def complete(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the whole answer, after the time that its model takes."""
         model = self._fake.models.get(str(body.get("model")))
         if model is None:
-            raise UpstreamFailed("404", 404, detail=_error("no such model", "model_not_found")["error"])
+            raise UpstreamFailed("404", 404, detail=fake_error("no such model", "model_not_found")["error"])
         if model.seconds:
             await asyncio.sleep(model.seconds)
-        return self._fake._completion(model.name, body)
+        return self._fake.completion(model.name, body)
 
     async def close(self) -> None:
         """Do nothing: there is nothing to close."""
 
 
-def stream_chunks(completion: dict[str, Any], usage: Any, fault: str = "ok") -> list[bytes]:
-    """Return the event data of a streamed answer, with the given fault."""
+def stream_chunks(completion: dict[str, Any], usage: Any) -> list[bytes]:
+    """Return the event data of a streamed answer."""
     chunks: list[dict[str, Any]] = []
     for choice in completion["choices"]:
         index, message = choice["index"], choice["message"]
-        chunks.append(_chunk(completion, {"role": "assistant", "content": ""}, index))
+        chunks.append(fake_chunk(completion, {"role": "assistant", "content": ""}, index))
         words = re.findall(r"\S+\s*", message["content"] or "")
         for k, word in enumerate(words):
-            chunks.append(_chunk(completion, {"content": word}, index))
+            chunks.append(fake_chunk(completion, {"content": word}, index))
             if choice.get("logprobs") and k < 1:
                 chunks[-1]["choices"][0]["logprobs"] = choice["logprobs"]
         for call in message.get("tool_calls") or ():
             given = call["function"]["arguments"]
             first = {"name": call["function"]["name"], "arguments": ""}
             chunks.append(
-                _chunk(completion, {"tool_calls": [{"index": 0, **call, "function": first}]}, index)
+                fake_chunk(completion, {"tool_calls": [{"index": 0, **call, "function": first}]}, index)
             )
             for part in (given[:5], given[5:]):
                 delta = {"tool_calls": [{"index": 0, "function": {"arguments": part}}]}
-                chunks.append(_chunk(completion, delta, index))
-        if fault != "no-finish":
-            chunks.append(_chunk(completion, {}, index, choice["finish_reason"]))
-    if usage is not None and fault == "usage-with-finish":
-        chunks[-1]["usage"] = usage
-    elif usage is not None:
-        chunks.append({**_chunk(completion, {}), "choices": [], "usage": usage})
-    data = [orjson.dumps(chunk) for chunk in chunks]
-    return data if fault == "no-done" else [*data, b"[DONE]"]
+                chunks.append(fake_chunk(completion, delta, index))
+        chunks.append(fake_chunk(completion, {}, index, choice["finish_reason"]))
+    if usage is not None:
+        chunks.append({**fake_chunk(completion, {}), "choices": [], "usage": usage})
+    return [*map(orjson.dumps, chunks), b"[DONE]"]
 
 
-def _chunk(
+def fake_chunk(
     completion: dict[str, Any], delta: dict[str, Any], index: int = 0, finish: str | None = None
 ) -> dict[str, Any]:
+    """Return a chunk of a streamed answer."""
     choice = {"index": index, "delta": delta, "finish_reason": finish}
     head = {key: completion[key] for key in ("id", "created", "model")}
     return {**head, "object": "chat.completion.chunk", "choices": [choice]}
@@ -344,24 +203,6 @@ def last_question(messages: Any) -> str:
     return str(content)
 
 
-def _error(message: str, code: str) -> dict[str, Any]:
+def fake_error(message: str, code: str) -> dict[str, Any]:
+    """Return an error in OpenAI's form."""
     return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": code}}
-
-
-async def _start(send: Send, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-    if not any(name == b"content-type" for name, _ in headers):
-        headers = [(b"content-type", b"application/json"), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-
-
-async def _json(send: Send, status: int, body: Any, more: list[tuple[bytes, bytes]] | None = None) -> None:
-    data = orjson.dumps(body)
-    await _start(send, status, [(b"content-length", str(len(data)).encode()), *(more or [])])
-    await send({"type": "http.response.body", "body": data})
-
-
-async def _break(fault: str) -> None:
-    """Stall forever, or cut the connection: the server drops it when the application fails."""
-    if fault.startswith("stall"):
-        await asyncio.Event().wait()
-    raise ConnectionAbortedError("cut on purpose")

@@ -1,0 +1,150 @@
+"""The proxy as a part of the service: its routes and its learners."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from starlette.routing import BaseRoute, Route
+
+from weakfeedback.serve.auth import Auth
+from weakfeedback.serve.config import ConfigError, Settings, checked_learner, settle
+from weakfeedback.serve.models import (
+    CancelRequest,
+    Problem,
+)
+from weakfeedback.serve.proxy.accounts import UpstreamMetrics
+from weakfeedback.serve.proxy.calls import Server
+from weakfeedback.serve.proxy.chat import Proxy
+from weakfeedback.serve.proxy.decider import ENDED, Decider
+from weakfeedback.serve.proxy.dialect import Completions, Dialect
+from weakfeedback.serve.proxy.messages import Messages
+from weakfeedback.serve.proxy.responses import Responses
+from weakfeedback.serve.proxy.settings import ProxySettings
+from weakfeedback.serve.proxy.upstream import Upstream, UpstreamSettings
+from weakfeedback.serve.service import Service
+
+Serve = Callable[[Any, Any, Any], Awaitable[None]]
+DIALECTS: dict[str, Callable[[], Dialect]] = {
+    "/v1/chat/completions": Completions,
+    "/v1/responses": Responses,
+    "/v1/messages": Messages,
+}
+# what clients of these protocols may ask for, and get a sentence
+SILENT = ("/v1/embeddings", "/v1/completions", "/v1/responses/{rest:path}", "/v1/messages/{rest:path}")
+
+
+class Guarded:
+    """A route of the proxy: checks the token. A process that does not own the store refuses requests."""
+
+    def __init__(
+        self, serve: Serve, auth: Auth, path: str, scope: str, service: Service | None = None
+    ) -> None:
+        self._serve, self._auth, self._path, self._scope = serve, auth, path, scope
+        self._service = service
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one request."""
+        scope["weakfeedback.route"] = self._path
+        await self._auth.check(scope, dict(scope["headers"]), self._scope, spends=self._scope == "use")
+        state = self._service.state if self._service is not None else ""
+        if state in ("starting", "standby"):
+            raise Problem(state, f"the service is {state}", retry_after=1)
+        await self._serve(scope, receive, send)
+
+
+async def refuse(scope: Any, *_: Any) -> None:
+    """Say that a path is not spoken."""
+    words = f"{scope['path'][:64]} is not spoken here; there are {', '.join(DIALECTS)} and /v1/models"
+    raise Problem("not_spoken", f"{words}: call the upstream itself")
+
+
+def proxy_routes(proxy: Proxy, auth: Auth, service: Service | None = None) -> list[BaseRoute]:
+    """Return the routes of the proxy, for `weakfeedback.serve.app.make_app`."""
+
+    def spoken(dialect: Callable[[], Dialect]) -> Serve:
+        return lambda scope, receive, send: proxy.answer(dialect(), scope, receive, send)
+
+    table: list[tuple[str, Serve, list[str], str]]
+    table = [(path, spoken(dialect), ["POST"], "use") for path, dialect in DIALECTS.items()]
+    table += [(path, proxy.models, ["GET"], "read") for path in ("/v1/models", "/v1/models/{name}")]
+    table += [(path, refuse, ["GET", "POST", "DELETE"], "use") for path in SILENT]
+    return [
+        Route(path, Guarded(serve, auth, path, scope, service), methods=methods, name=path)
+        for path, serve, methods, scope in table
+    ]
+
+
+def make_proxy(
+    service: Service,
+    upstreams: Mapping[str, UpstreamSettings],
+    learners: Sequence[ProxySettings],
+    servers: Mapping[str, Server] | None = None,
+) -> Proxy:
+    """Return the proxy of a service; ValueError if a key is not in the environment.
+
+    ``servers`` replace upstreams by servers in this process.
+    """
+    made: dict[str, Server] = {
+        name: Upstream(settings, telemetry=service.telemetry) for name, settings in upstreams.items()
+    }
+    watch = UpstreamMetrics(service.metrics.registry, service)
+    proxy = Proxy(learners, {**made, **(servers or {})}, Decider(service, learners), watch)
+    service.when_owned_again(lambda: resume_learners(service, proxy))
+    return proxy
+
+
+async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> None:
+    """Create the learners of a proxy, or continue with existing ones; ConfigError if one has another configuration.
+
+    Changed prices in the file cause a ``recost``; if the file has not changed, measured prices are kept. Decisions
+    that an earlier process left open are cancelled: nothing will answer them.
+    """
+    for settings in proxy.learners.values():
+        given = settings.learner()
+        known = service.learners.get(settings.name)
+        name = "prices" if settings.kind == "router" else "stage_costs"
+        if known is not None and known.config.model_dump().get(name) == given[name]:
+            given[name] = known.settings()[name]
+        config = checked_learner(f"{file}: learner {settings.name}", given)
+        await settle(service, [(settings.name, config)], file)
+        if service.learner(settings.name).invoice.terms != settings.terms():
+            await service.note(settings.name, "terms", settings.terms())
+        proxy.accept_prices(settings.name, given[name])
+        for id in list(service.learner(settings.name).opened):
+            await service.cancel(settings.name, id, CancelRequest(reason="restart"))
+
+
+async def resume_learners(service: Service, proxy: Proxy) -> None:
+    """Continue with a store that was lost: take its prices, and cancel decisions that nothing will answer.
+
+    These are decisions that another owner left open, or that could not be ended here while there was no store.
+    Requests in progress here keep their decisions.
+    """
+    left = []
+    for name in proxy.learners:
+        learner = service.learner(name)
+        settings = learner.settings()
+        proxy.accept_prices(name, settings.get("prices") or settings["stage_costs"])
+        left += [(name, id) for id in learner.opened if not proxy.is_under_way(name, id)]
+    await proxy.send_bills()
+    for name, id in left:
+        try:
+            await service.cancel(name, id, CancelRequest(reason="restart"))
+        except Problem as problem:
+            if problem.code not in ENDED:
+                raise
+
+
+async def extend(service: Service, auth: Auth, settings: Settings) -> dict[str, Any]:
+    """Return the routes of the proxy that a configuration describes, and how to close it."""
+    try:
+        proxy = make_proxy(service, settings.upstreams, settings.proxied)
+    except ValueError as error:
+        raise ConfigError(f"{settings.file}: {error}") from None
+    await service.when_owned(lambda: prepare_learners(service, proxy, settings.file))
+    return {
+        "routes": proxy_routes(proxy, auth, service),
+        "close": proxy.close,
+        "models": list(proxy.learners),
+    }
