@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.rig.fake import FakeUpstream
 from tests.rig.server import START, Client, Process, patiently
 from tests.rig.upstreams import Running, free_port
 
 from weakfeedback.cli.output import Stop
 from weakfeedback.cli.serve import settings_of
 from weakfeedback.serve.config import ConfigError, read_settings
-from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
+from weakfeedback.serve.proxy.fake import FakeModel
 from weakfeedback.serve.server import make_telemetry
 from weakfeedback.serve.trace import Trace, read_trace
 
