@@ -282,6 +282,8 @@ def _recovered(
         code = {
             one.name: given[one.name] for one in form.arguments if one.role != "data" and one.name in given
         }
+        if form.counted is not None and hasattr(cls, "seat"):  # their number may change
+            code.pop(form.arguments[0].name, None)
         if given.get("timeout") is not None and "timeout" in body["state"]:
             body["state"]["timeout"] = given["timeout"]
         if "compiled" in given:
@@ -298,8 +300,11 @@ def _recovered(
         warn_caller(f"{where}: {words}")
     for words in found.stands:
         warn_caller(words)
-    _check_made_for(given.get("policy"), given, found.fold.live)
-    return found.fold.live
+    live = found.fold.live
+    if hasattr(cls, "seat"):
+        live.seat(given["models"])
+    _check_made_for(given.get("policy"), given, live)
+    return live
 
 
 def _resume(live: Any, given: dict[str, Any]) -> None:

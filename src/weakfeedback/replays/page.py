@@ -69,7 +69,8 @@ Played in the order of the log; intervals over random orders of it.</p>
 {money(found.reference_alone * million)}.</small></p>
 <div class="cards">{_promise(found)}{_money_card(found)}{_risk(found)}</div>
 <div class="half"><section class="card"><h2>Money against agreement</h2>
-<p class="quiet">Each point is a whole replay. To the right: safer. Down: cheaper.</p>{_frontier(found)}</section>
+<p class="quiet">Each point is a whole replay. Across: answers the same as {escape(found.reference)}'s, to the right is safer. Up: money,
+share of {escape(found.reference)} alone.</p>{_frontier(found)}</section>
 <div><section class="card"><h2>How soon does it pay?</h2>
 <p class="quiet">Money of each tenth of the requests, share of {escape(found.reference)} alone. The first ones are spent on finding
 out.</p>{_course(found.promise)}</section>
@@ -108,7 +109,7 @@ def _promise(found: Replay) -> str:
     low, high = way.differ_interval
     bound = ""
     if way.differ_at_most is not None:
-        bound = f" Live it could have certified at most {_share(way.differ_at_most)}, 95&nbsp;% sure, whatever the models do."
+        bound = f" Live it would have estimated {_share(way.differ_estimate or 0.0)} and certified at most {_share(way.differ_at_most)}, 95&nbsp;% sure, whatever the models do."
     return f"""<section class="card"><h2>The promise</h2><p>{words}</p>{_gauge(found)}
 <p class="quiet">{_share(way.differ)} differ, {round(way.differ * found.requests):,} of {found.requests:,}: counted, as the log holds every
 answer; {_share(low)} to {_share(high)} over orders.{bound}</p></section>"""
@@ -166,8 +167,9 @@ def _risk(found: Replay) -> str:
     if way.errors is None or alone.errors is None:
         return f"""<section class="card"><h2>The risk</h2><p class="big">at most {_share(way.differ)}</p><p>more wrong answers than
 {escape(found.reference)}. Whether {escape(found.reference)} is right is not known.</p>{worth}</section>"""
-    more = way.errors - alone.errors
-    return f"""<section class="card"><h2>The risk</h2><p class="big">{_signed(100 * more)} <small>points more wrong than
+    more = 100 * (way.errors - alone.errors)
+    points = f"{abs(more):.1f}" if more < 0 else _signed(more)
+    return f"""<section class="card"><h2>The risk</h2><p class="big">{points} <small>points {"fewer" if more < 0 else "more"} wrong than
 {escape(found.reference)}</small></p><p>{_share(way.errors)} wrong against {_share(alone.errors)}. It cannot be more than the
 {_share(way.differ)} that differ.</p>{worth}<p class="quiet">Past requests. If tomorrow's are harder, it calls {escape(found.reference)}
 more often and saves less; the promise stays.</p></section>"""
@@ -314,10 +316,22 @@ def _next(found: Replay) -> str:
     models, prices = ",".join(found.models), ",".join(f"{price:g}" for price in found.prices)
     file = found.source or "log.csv"
     again = f"weakfeedback replay {file} --models {models} \\\n  --prices {prices} --reference {found.reference} --agree {level:g}"
-    agree = f"agree = {found.agree:g}" if found.agree else found.limit
+    limits = [one.split(" = ") for one in found.limit.split(", ")]
+    agree = "\n".join(
+        f"{name} = {1000 * float(value):g}   # for 1000 requests" if name == "budget" else f"{name} = {value}"
+        for name, value in limits
+    )
     shadow = f'[[learner]]\nname = "first"\n{agree}\nreference = "{found.reference}"\nshadow = true      # for now\n# and a [[learner.stage]] for each model'
+    calls = ", ".join(f"call_{k + 1}" for k in range(len(found.models)))
+    listed = ", ".join(f"{price:g}" for price in found.prices)
+    program = (
+        f"from weakfeedback import Cascade\n\ncascade = Cascade([{calls}], {found.limit.replace(' = ', '=')}, reference={found.reference!r},\n"
+        f"                  stage_costs=[{listed}],\n                  names={list(found.models)!r})\n"
+        "answer = cascade(request).label\nprint(cascade.report())"
+    )
     return f"""<section class="card"><h2>Next steps</h2><ol>
 <li><p><b>Ask again</b> with another promise. At {100 * level:g}&nbsp;% it would have been {money(way.spent)}, {abs(less):.0f}&nbsp;%
 {"less" if less >= 0 else "more"} than {escape(found.reference)} alone.</p><pre tabindex="0">{escape(again)}</pre></li>
 <li><p><b>Look first</b>, on live requests, without risk: <code>weakfeedback serve</code> with a learner in the shadow.</p>
-<pre tabindex="0">{escape(shadow)}</pre></li></ol></section>"""
+<pre tabindex="0">{escape(shadow)}</pre></li>
+<li><p><b>Or in your program</b>, with a function that calls each model:</p><pre tabindex="0">{escape(program)}</pre></li></ol></section>"""

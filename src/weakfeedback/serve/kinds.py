@@ -24,7 +24,7 @@ from weakfeedback.live.report import plain
 from weakfeedback.live.router import Router
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.limits import HISTORY_LIMIT, MATRIX_LIMIT, PAIRS_LIMIT, STAGES_LIMIT
-from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, Problem, TellRequest
+from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, ModelsRequest, Problem, TellRequest
 from weakfeedback.serve.outputs import LabelComparator, differ
 from weakfeedback.serve.promised import (
     CHANGES,
@@ -138,6 +138,10 @@ class Kind:
     def recost(self, live: Any, given: dict[str, Any]) -> None:
         """Continue with new prices."""
         raise Problem("not_offered", f"a {self.name} learner has no prices")
+
+    def change_models(self, live: Any, given: ModelsRequest) -> None:
+        """Add, remove or replace a model."""
+        raise Problem("not_offered", f"the stages of a {self.name} learner cannot change: make another one")
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         """Learn rows in which all stages ran."""
@@ -562,6 +566,29 @@ class RouterKind(Compared):
         if given.get("stage_costs") is not None:
             raise Problem("invalid", "stage_costs are those of a cascade: give prices", field="stage_costs")
         reprice(live, given.get("prices"), given, self.names)
+
+    def change_models(self, live: Any, given: ModelsRequest) -> None:
+        if sum(one is not None for one in (given.add, given.remove, given.replace)) != 1:
+            raise Problem("invalid", "one of add, remove and replace must be given")
+        if given.add is not None:
+            if len(self.names) >= STAGES_LIMIT:
+                raise Problem(
+                    "too_many_stages", f"models must be at most {STAGES_LIMIT} in number", field="add"
+                )
+            live.add_model(price=given.add.price, name=given.add.name)
+        elif given.remove is not None:
+            live.remove_model(given.remove)
+        elif given.replace is not None:
+            live.replace_model(given.replace.model, price=given.replace.price, name=given.replace.name)
+
+    def with_models(self, body: dict[str, Any]) -> Any:
+        """Return the configuration after the models have changed."""
+        born = self.config.prices
+        prices = [price if was < 0 else born[was] for price, was in zip(body["prices"], body["kept"])]
+        news = {"models": body["names"], "prices": prices}
+        if self.config.reference is not None:
+            news["reference"] = body["names"][body["reference"]]
+        return self.config.model_copy(update=news)
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         if contexts is not None:

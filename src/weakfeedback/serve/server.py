@@ -8,6 +8,7 @@ import gc
 import json
 import logging
 import signal
+import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -202,6 +203,15 @@ async def serve(
     """Serve until a signal comes; return the exit status."""
     sys.setswitchinterval(SWITCH)
     options.standby = not settings.store.startswith("sqlite:")
+    listening = None
+    if settings.shared:  # the others must know the port
+        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        listening = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+        port, name = (
+            listening.getsockname()[1],
+            settings.host if family == socket.AF_INET else f"[{settings.host}]",
+        )
+        options.shared = settings.advertise or f"http://{name}:{port}"
     service = Service(opener(settings.store), options)
     hosts = [*settings.hosts, settings.host] if settings.host not in ("0.0.0.0", "::") else settings.hosts
     auth = Auth(settings.tokens, hosts, settings.origins, settings.metrics == "open")
@@ -221,6 +231,8 @@ async def serve(
             closers += [more["close"]] if "close" in more else []
             service.models += more.get("models", ())
         service.metrics.registry.register(auth.usage)
+        if service.sharing is not None:
+            auth.share(service.sharing.secret)
         app = make_app(service, auth, operations=operations, routes=routes, root_path=settings.root_path)
         most, backlog = room_for(bool(settings.proxied))
         config = Config(
@@ -245,13 +257,15 @@ async def serve(
         leave_alone()
         reload_at_signal(auth, settings)
         with server.capture_signals():
-            await server._serve()
+            await server._serve(None if listening is None else [listening])
             interrupted = signal.SIGINT in server._captured_signals
             server._captured_signals.clear()  # shutdown was requested, and is complete
     finally:
         for close in reversed(closers):
             await close()
         await service.stop()
+        if listening is not None:
+            listening.close()
     if service.fatal is not None:
         log.error("the service has ended: %s", service.fatal)
         return 1

@@ -27,6 +27,7 @@ from weakfeedback.serve.models import Problem
 from weakfeedback.serve.operations import answering, auditing, deciding, lookup, registry, reporting, teaching
 from weakfeedback.serve.outbox import Clock, now
 from weakfeedback.serve.recover import Recovered, missing_in, recover_all
+from weakfeedback.serve.sharing import Sharing
 from weakfeedback.serve.steps import BACK_OFF, Steps, check_whole
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Options:
     tick: float = TICK
     standby: bool = False  # wait for a store that another process owns
     restored: bool = False  # at the start, accept a store that has lost events, and skip ids
+    shared: str | None = None  # share the store with others, who reach this instance at this address
 
 
 class Service:
@@ -69,6 +71,7 @@ class Service:
     info = registry.info
     infos = registry.infos
     recost = registry.recost
+    change_models = registry.change_models
     archive = registry.archive
     # decisions, from their beginning to their end
     decide = deciding.decide
@@ -115,9 +118,11 @@ class Service:
         self.last_snapshot: float | None = None
         self.fatal: BaseException | None = None  # why the service stopped on its own
         self.ended = asyncio.Event()
+        self.when_stopped: Callable[[], Awaitable[Any]] | None = None
         self.empty: dict[str, int] = {}  # ids of learners that were named but never created
         self.making = asyncio.Lock()  # one learner at a time is created
         self.steps = Steps(self)
+        self.sharing = None if self.options.shared is None else Sharing(self, self.options.shared)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._was_owner = False
         self._identity = ""
@@ -137,9 +142,11 @@ class Service:
         Raises JournalError if the store cannot be trusted, OSError if it cannot be read. If another process owns it
         and ``options.standby`` is set, all this happens later, when that process has released the store.
         """
-        self._then = [] if then is None else [then]
+        self._then = [] if then is None or self.sharing is not None else [then]
         try:
             await self._own()
+            if self.sharing is not None:
+                await self.sharing.begin(then)
         except OwnedElsewhere as error:
             if not self.options.standby:
                 raise
@@ -151,17 +158,27 @@ class Service:
         self.steps.compile(list(self.learners.values()))
 
     async def when_owned(self, work: Callable[[], Awaitable[Any]]) -> None:
-        """Run ``work`` now if the store is owned, otherwise when it is, after the ``then`` of ``start``."""
-        if self.state != "ready":
+        """Run ``work`` now if the store is owned, otherwise when it is, after the ``then`` of ``start``.
+
+        Of a shared store: for the learners that are owned now, and for others as soon as they are; see `is_arriving`.
+        """
+        if self.sharing is None and self.state != "ready":
             self._then.append(work)
             return
         try:
-            await work()
+            await (work() if self.sharing is None else self.sharing.when_taken(work))
         except Problem as problem:
             raise StoreUnavailable(0, problem.detail) from None
 
+    def is_arriving(self, name: str) -> bool:
+        """Whether a learner of this name is or would be among those that were just read."""
+        return self.sharing is None or self.sharing.is_arriving(name)
+
     def when_owned_again(self, work: Callable[[], Awaitable[Any]]) -> None:
-        """Run ``work`` each time the store was lost and is owned again; others may have owned it in between."""
+        """Run ``work`` each time the store was lost and is owned again; others may have owned it in between.
+
+        Of a shared store nothing is owned again: what is taken is new.
+        """
         self._again.append(work)
 
     def _stand_by(self, error: BaseException) -> None:
@@ -178,20 +195,25 @@ class Service:
         began = time.perf_counter()
 
         def opened() -> tuple[Store, Store, Recovered]:
-            waiting = {"wait": True, "stop": self._leaving.is_set} if wait else {}
-            store = self._open(create=not self._was_owner, **waiting)
+            more: dict[str, Any] = {"wait": True, "stop": self._leaving.is_set} if wait else {}
+            if self.options.shared is not None:
+                more["shared"] = self.options.shared
+            store = self._open(create=not self._was_owner, **more)
             try:
                 if self._leaving.is_set():
                     raise StoreUnavailable(0, "the service is stopping")
                 self._check_store(store)
-                found = recover_all(store, trust=trust, clock=clock, compiled=self.options.compiled)
+                found = Recovered()
+                if self.sharing is None:  # otherwise no learner is owned yet
+                    found = recover_all(store, trust=trust, clock=clock, compiled=self.options.compiled)
                 return store, self._open(read_only=True), found
             except BaseException:
                 store.close()
                 raise
 
         store, self.reader, found = await asyncio.to_thread(opened)
-        again, restored = (self._again, False) if self._was_owner else ([], self.options.restored)
+        first = not self._was_owner or self.sharing is not None
+        again, restored = ([], self.options.restored) if first else (self._again, False)
         self.store, self._was_owner, self._identity = store, True, store.identity
         for words in found.warnings:
             log.warning(words)
@@ -254,6 +276,8 @@ class Service:
         self._acknowledged = {one.id: (one.name, one.committed) for one in self.learners.values()}
         self.state = "replaying"
         self.learners = {}
+        if self.sharing is not None:
+            self.sharing.forget()
         if self._returning is None or self._returning.done():
             self._returning = self.spawn(self._return())
 
@@ -302,9 +326,11 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if was == "ready":
-            await self.steps.take_snapshots()
+            await self.steps.take_snapshots(list(self.learners.values()))
         await asyncio.to_thread(self._let_go)
         self.steps.close()
+        if self.when_stopped is not None:
+            await self.when_stopped()
         self.state = "stopped"
         self.ended.set()
 
@@ -322,9 +348,15 @@ class Service:
         self.check_ready()
         learner = self.learners.get(name)
         if learner is None:
+            self.check_here(name)
             raise Problem("unknown_learner", f"there is no learner {name!r:.70}")
         check_whole(learner)
         return learner
+
+    def check_here(self, name: str) -> None:
+        """Raise Problem if another instance owns the learner of this name, or would own it."""
+        if self.sharing is not None:
+            self.sharing.check_here(name)
 
     def check_ready(self) -> None:
         """Raise Problem if the service cannot serve now."""

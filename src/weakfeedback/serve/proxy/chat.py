@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from time import monotonic, time
 from typing import Any, TypeVar
 
@@ -144,6 +144,15 @@ class Proxy:
         """Wait for all comparisons and bookings in progress."""
         while self._background:  # gather() of what is done does not let the loop run, from Python 3.12 on
             await asyncio.wait(self._background)
+
+    async def finish(self, names: Sequence[str], seconds: float = 10.0) -> None:
+        """Wait for the requests of learners that will leave, and for what follows them, within a time limit."""
+        end = monotonic() + seconds
+        while any(name in names for name, _ in self._under_way) and monotonic() < end:
+            await asyncio.sleep(0.05)
+        if self._background:
+            await asyncio.wait(list(self._background), timeout=max(end - monotonic(), 0.0))
+        await self.send_bills()
 
     async def close(self, seconds: float = 5.0) -> None:
         """Finish what is in progress, within a time limit, and close all connections."""

@@ -24,6 +24,7 @@ UNABLE = (
     "learner_replaying",
     "starting",
     "standby",
+    "moving",
     "stopping",
     "unknown_learner",
     "archived",

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from weakfeedback.serve.config import check_address
+from weakfeedback.serve.config import check_url
 from weakfeedback.serve.proxy.compare import CompareSettings
 from weakfeedback.serve.proxy.price_file import PriceFile
 from weakfeedback.serve.proxy.prices import Price, Tokens
@@ -91,7 +91,7 @@ class KeylessTable(Table):
 
 
 def _check_address(url: str) -> str:
-    found = check_address(url, "https://models.example.com/v1")
+    found = check_url(url, "https://models.example.com/v1")
     parts = urlsplit(found)
     host = parts.hostname or ""
     if parts.scheme == "http":
