@@ -118,7 +118,9 @@ def make_proxy(
 
     ``servers`` replace upstreams by servers in this process.
     """
-    made: dict[str, Server] = {name: Upstream(settings) for name, settings in upstreams.items()}
+    made: dict[str, Server] = {
+        name: Upstream(settings, telemetry=service.telemetry) for name, settings in upstreams.items()
+    }
     watch = UpstreamMetrics(service.metrics.registry, service)
     proxy = Proxy(learners, {**made, **(servers or {})}, Decider(service, learners), watch)
     service.when_owned_again(lambda: resume_learners(service, proxy))
