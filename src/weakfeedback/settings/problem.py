@@ -13,16 +13,6 @@ from weakfeedback.plaintext import with_article
 class FrozenProblem:
     """A problem that cannot be changed once it is made: ``__init__`` fills ``__dict__`` and calls ``_freeze``."""
 
-    setting: str  # the name of its setting
-
-    def describe(self) -> str:
-        """Return what there is to say about the problem, in lines."""
-        from weakfeedback.settings.catalog import SETTINGS  # settings import this module
-
-        words = SETTINGS[self.setting].describe_problem(self)
-        width = max(len(name) for name, _ in words)
-        return "\n".join(f"{name:{width}}  {value}" for name, value in words)
-
     def _freeze(self) -> None:
         for value in self.__dict__.values():
             if isinstance(value, np.ndarray):
