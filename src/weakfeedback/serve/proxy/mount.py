@@ -23,6 +23,7 @@ from weakfeedback.serve.proxy.responses import Responses
 from weakfeedback.serve.proxy.settings import ProxySettings
 from weakfeedback.serve.proxy.upstream import Upstream, UpstreamSettings
 from weakfeedback.serve.service import Service
+from weakfeedback.validate import brief
 
 Serve = Callable[[Any, Any, Any], Awaitable[None]]
 DIALECTS: dict[str, Callable[[], Dialect]] = {
@@ -106,7 +107,14 @@ async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> No
             given[name] = known.settings()[name]
         config = checked_learner(f"{file}: learner {settings.name}", given)
         await settle(service, [(settings.name, config)], file)
-        if service.learner(settings.name).invoice.terms != settings.terms():
+        terms = service.learner(settings.name).invoice.terms
+        before, now = (terms or {}).get("compare"), settings.terms().get("compare")
+        if before is not None and before != now:
+            raise ConfigError(
+                f"{file}: learner {settings.name}: compare was {brief(before)}: other answers would be the same, which "
+                "needs a new certificate; use another name"
+            )
+        if terms != settings.terms():
             await service.note(settings.name, "terms", settings.terms())
         proxy.accept_prices(settings.name, given[name])
         for id in list(service.learner(settings.name).opened):
