@@ -44,6 +44,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from weakfeedback._version import __version__
+from weakfeedback.environment import read_secret
 
 REPEATS = 5
 REPEATED = (429, 502, 503, 504)  # answers after which a call is repeated
@@ -195,7 +196,8 @@ class Client(_Base):
     address : str
         Where the service listens.
     token_env : str, optional
-        The environment variable that holds the token, if the service requires one.
+        The environment variable that holds the token, if the service requires one; or the same with ``_FILE`` at its
+        end names a file that does.
     timeout : seconds
         For each attempt.
     repeats : integer from 0 to 5
@@ -506,6 +508,21 @@ class _Asked:
         body = _given(stage_costs=stage_costs, error_cost=error_cost)
         yield _Call("PATCH", f"{self._path}/costs", body)
 
+    def _change_models(self, **change: Any) -> _Call:
+        return _Call("PATCH", f"{self._path}/models", change, _key(None))
+
+    def _add_model(self, name: str, price: float) -> Asking[None]:
+        """Add a model to a router that runs; what is known of the others stays."""
+        yield self._change_models(add={"name": name, "price": price})
+
+    def _remove_model(self, model: str) -> Asking[None]:
+        """Remove a model from a router that runs."""
+        yield self._change_models(remove=model)
+
+    def _replace_model(self, model: str, name: str | None = None, price: float | None = None) -> Asking[None]:
+        """Put another model in the place of one; it keeps the name and the price that are left out."""
+        yield self._change_models(replace=_given(model=model, name=name, price=price))
+
     def _promise(
         self, agree: float | None = None, budget: float | None = None, reference: str | None = None
     ) -> Asking[None]:
@@ -585,6 +602,9 @@ class Learner(_Asked):
     audit = _now(_Asked._audit)
     audit_labels = _now(_Asked._audit_labels)
     recost = _now(_Asked._recost)
+    add_model = _now(_Asked._add_model)
+    remove_model = _now(_Asked._remove_model)
+    replace_model = _now(_Asked._replace_model)
     promise = _now(_Asked._promise)
     series = _now(_Asked._series)
     archive = _now(_Asked._archive)
@@ -617,6 +637,9 @@ class AsyncLearner(_Asked):
     audit = _awaited(_Asked._audit)
     audit_labels = _awaited(_Asked._audit_labels)
     recost = _awaited(_Asked._recost)
+    add_model = _awaited(_Asked._add_model)
+    remove_model = _awaited(_Asked._remove_model)
+    replace_model = _awaited(_Asked._replace_model)
     promise = _awaited(_Asked._promise)
     series = _awaited(_Asked._series)
     archive = _awaited(_Asked._archive)
@@ -745,7 +768,7 @@ def _plain(value: Any) -> Any:
 
 
 def _token(name: str) -> str:
-    token = os.environ.get(name, "").strip()
+    token = read_secret(name).strip()
     if not token:
         raise ValueError(f"token_env must name a variable that holds a token, and {name} is not set")
     return token

@@ -51,6 +51,7 @@ class SqlStore(ABC):
 
     text: ClassVar[str]  # how to read a text column as bytes: a damaged text then becomes a named bad event
     errors: ClassVar[type[Exception]]  # base class of the driver's errors
+    shards: Any = None  # those that this process owns, if others share the store
 
     def __init__(self, place: str) -> None:
         self.place = place  # its name in messages

@@ -24,7 +24,7 @@ from weakfeedback.live.report import plain
 from weakfeedback.live.router import Router
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.limits import HISTORY_LIMIT, MATRIX_LIMIT, PAIRS_LIMIT, STAGES_LIMIT
-from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, Problem, TellRequest
+from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, ModelsRequest, Problem, TellRequest
 from weakfeedback.serve.outputs import LabelComparator, differ
 from weakfeedback.serve.promised import (
     CHANGES,
@@ -34,6 +34,8 @@ from weakfeedback.serve.promised import (
     promise_arguments,
     promise_body,
 )
+from weakfeedback.settings.catalog import POLICIES, canonical_name
+from weakfeedback.settings.setting import find_name
 
 STATED_BOUND = (
     "Money: whatever the models answer, at most that of the last model alone, plus 5 %, plus 50 calls of it, at the "
@@ -138,6 +140,10 @@ class Kind:
     def recost(self, live: Any, given: dict[str, Any]) -> None:
         """Continue with new prices."""
         raise Problem("not_offered", f"a {self.name} learner has no prices")
+
+    def change_models(self, live: Any, given: ModelsRequest) -> None:
+        """Add, remove or replace a model."""
+        raise Problem("not_offered", f"the stages of a {self.name} learner cannot change: make another one")
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         """Learn rows in which all stages ran."""
@@ -257,6 +263,10 @@ class CascadeKind(Compared):
 
     def make(self, seed: int, compiled: bool) -> Live:
         config = self.config
+        if config.policy is not None:
+            canonical_name(
+                "cascade", config.policy
+            )  # a name of those that decide after every answer is refused
         return Cascade(
             len(self.names),
             config.stage_costs,
@@ -445,10 +455,10 @@ class AdaptiveKind(CascadeKind):
             common |= promise_arguments(config, self.names)
         else:
             common = {"policy": "USS-A", **common, **unpromised(config)}
-        made = Cascade(len(self.names), config.stage_costs, config.error_cost, **common)
-        if made.core.opening != self.opening:
-            raise ValueError(f"policy must be one that decides after every answer, got {config.policy!r:.60}")
-        return made
+            find_name(
+                "policy", common["policy"], [n for n in POLICIES["adaptive"] if n not in POLICIES["cascade"]]
+            )
+        return Cascade(len(self.names), config.stage_costs, config.error_cost, **common)
 
     def code(self) -> dict[str, Any]:
         return {}
@@ -562,6 +572,29 @@ class RouterKind(Compared):
         if given.get("stage_costs") is not None:
             raise Problem("invalid", "stage_costs are those of a cascade: give prices", field="stage_costs")
         reprice(live, given.get("prices"), given, self.names)
+
+    def change_models(self, live: Any, given: ModelsRequest) -> None:
+        if sum(one is not None for one in (given.add, given.remove, given.replace)) != 1:
+            raise Problem("invalid", "one of add, remove and replace must be given")
+        if given.add is not None:
+            if len(self.names) >= STAGES_LIMIT:
+                raise Problem(
+                    "too_many_stages", f"models must be at most {STAGES_LIMIT} in number", field="add"
+                )
+            live.add_model(price=given.add.price, name=given.add.name)
+        elif given.remove is not None:
+            live.remove_model(given.remove)
+        elif given.replace is not None:
+            live.replace_model(given.replace.model, price=given.replace.price, name=given.replace.name)
+
+    def with_models(self, body: dict[str, Any]) -> Any:
+        """Return the configuration after the models have changed."""
+        born = self.config.prices
+        prices = [price if was < 0 else born[was] for price, was in zip(body["prices"], body["kept"])]
+        news = {"models": body["names"], "prices": prices}
+        if self.config.reference is not None:
+            news["reference"] = body["names"][body["reference"]]
+        return self.config.model_copy(update=news)
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         if contexts is not None:
