@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weakfeedback.journal import JournalError, OwnedElsewhere, Store, StoreUnavailable
 from weakfeedback.plaintext import counted
@@ -29,6 +29,9 @@ from weakfeedback.serve.outbox import Clock, now
 from weakfeedback.serve.recover import Recovered, missing_in, recover_all
 from weakfeedback.serve.sharing import Sharing
 from weakfeedback.serve.steps import BACK_OFF, Steps, check_whole
+
+if TYPE_CHECKING:
+    from weakfeedback.serve.telemetry import Telemetry
 
 TICK = 1.0  # seconds between checks for expired decisions
 DURABILITY = {"full": True, "process": False}
@@ -110,6 +113,7 @@ class Service:
         self.committer: Committer | None = None
         self.draining = False  # no longer ready, but requests in progress are finished
         self.models: list[str] = []  # learners that serve OpenAI clients
+        self.telemetry: Telemetry | None = None  # who hears of spans, with the extra
         self.commits = 0
         self.last_snapshot: float | None = None
         self.fatal: BaseException | None = None  # why the service stopped on its own
