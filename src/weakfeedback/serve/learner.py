@@ -401,8 +401,13 @@ class Learner:
         return made + int(self.config.pending_ttl * 1e6)
 
     def skip_ids(self) -> list[Event]:
-        """Leave a random gap: the store is a copy, and does not know which ids were given out since."""
+        """Leave a random gap: the store is a copy, and does not know which ids were given out since.
+
+        Nor does a promise know how much of its allowance was used up.
+        """
         self.core.skip(self.core.ledger.next + 1 + secrets.randbelow(GAP), 1)
+        if getattr(self.core.terms, "promise", None) is not None:
+            self.live.forfeit()  # type: ignore[attr-defined]
         return self._settle()
 
     def recost(self, given: dict[str, Any]) -> list[Event]:
@@ -509,7 +514,7 @@ class Learner:
         rows, self._batch = self._batch, []
         events, self._events = self._events, []
         self._committer = committer
-        return committer.commit(rows, lambda: self._stored(events))
+        return committer.commit(rows, lambda: self._drop_stored(events))
 
     def commit(self) -> asyncio.Future[Any] | None:
         """Return a new future of the commit of everything handed over; None if all of it is stored."""
@@ -517,7 +522,7 @@ class Learner:
             return None
         return self._committer.commit([])
 
-    def _stored(self, events: list[Event]) -> None:
+    def _drop_stored(self, events: list[Event]) -> None:
         """Forget what is kept in memory only until it is in the store."""
         for event in events:
             if event.kind in ENDS:
