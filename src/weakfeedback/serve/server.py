@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -210,6 +211,7 @@ async def serve(
         options.shared = settings.advertise or f"http://{name}:{port}"
     service = Service(opener(settings.store), options)
     hosts = [*settings.hosts, settings.host] if settings.host not in ("0.0.0.0", "::") else settings.hosts
+    hosts += [str(urlsplit(settings.advertise).hostname)] if settings.advertise else []
     auth = Auth(settings.tokens, hosts, settings.origins, settings.metrics == "open")
     closers: list[Callable[[], Awaitable[Any]]] = []
     try:
