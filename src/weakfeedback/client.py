@@ -44,6 +44,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from weakfeedback._version import __version__
+from weakfeedback.environment import read_secret
 
 REPEATS = 5
 REPEATED = (429, 502, 503, 504)  # answers after which a call is repeated
@@ -216,7 +217,8 @@ class Client(_Base):
     address : str
         Where the service listens.
     token_env : str, optional
-        The environment variable that holds the token, if the service requires one.
+        The environment variable that holds the token, if the service requires one; or the same with ``_FILE`` at its
+        end names a file that does.
     timeout : seconds
         For each attempt.
     repeats : integer from 0 to 5
@@ -803,7 +805,7 @@ def _plain(value: Any) -> Any:
 
 
 def _token(name: str) -> str:
-    token = os.environ.get(name, "").strip()
+    token = read_secret(name).strip()
     if not token:
         raise ValueError(f"token_env must name a variable that holds a token, and {name} is not set")
     return token

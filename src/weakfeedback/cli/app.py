@@ -68,6 +68,7 @@ def start(
     Examples:
 
     weakfeedback demo
+    weakfeedback replay log.csv --models small,large --prices 1,20
     weakfeedback serve --demo
     weakfeedback list
     weakfeedback run experiment.toml --out results/first

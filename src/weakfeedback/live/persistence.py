@@ -236,7 +236,7 @@ def opened(
             live = cls(*arguments, **named) if made is None else made
             _begin(live, store, step, ttl)
         else:
-            live = _recovered(cls, store, learners, given, str(path), exact=True)
+            live = _recover(cls, store, learners, given, str(path), exact=True)
             _attach(live, Journal(live._core, store, learners[0].id, step, ttl))
             _resume(live, given)
     except BaseException:
@@ -266,7 +266,7 @@ def _attach(live: Any, journal: Journal) -> None:
     live._journal = live._core.sink = journal
 
 
-def _recovered(
+def _recover(
     cls: Any, store: Any, learners: list[Any], given: dict[str, Any], where: str, exact: bool = False
 ) -> Any:
     """Return the object that the journal describes; if ``exact``, a policy object must have the same options."""
@@ -401,7 +401,7 @@ def _read_journal(cls: Any, path: Path, code: dict[str, Any]) -> Any:
 
     store = SqliteStore.open(path, read_only=True)
     try:
-        live = _recovered(cls, store, store.learners(), code, str(path))
+        live = _recover(cls, store, store.learners(), code, str(path))
         live._core.ledger.recall(_digests(store, store.learners()[0].id, live._core.ledger))
         return live
     finally:

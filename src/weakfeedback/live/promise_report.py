@@ -142,7 +142,7 @@ class PromiseReport(Report):
         return table.set_index("name").rename_axis(self.row)
 
     def __str__(self) -> str:
-        return "\n".join([*self._promise(), *self._money(), *self._groups(), *self._unknown()])
+        return "\n".join([*self._promise(), *self._money(), *self._groups(), *self.unknown()])
 
     def _promise(self) -> list[str]:
         set_to, eps, reference, money = self.settings, _eps(self.settings), self.reference, self.words.money
@@ -176,12 +176,30 @@ class PromiseReport(Report):
         elif self.state == "at risk":
             lines.append(f"The allowance is used up: {reference} answers everything; it goes on by itself.")
         elif self.state == "nothing to save":
-            lines.append(self._nothing())
-        if self.requests < EARLY:
-            lines.append(f"Too early: before {EARLY} requests a single run is easily above its promise.")
+            lines.append(self.nothing())
+        if self.is_early():
+            lines.append(self.early())
         return lines
 
-    def _nothing(self) -> str:
+    def is_early(self) -> bool:
+        """Whether a single run says little yet."""
+        return self.requests < EARLY
+
+    def early(self) -> str:
+        """Say that it is too early."""
+        return f"Too early: before {EARLY} requests a single run is easily above its promise."
+
+    def rule(self) -> str:
+        """Say which model answers, and where; empty while none does."""
+        if self.model is None or self.risk_limit is None or self.shadow is not None:
+            return ""
+        return (
+            f"{self.model} answers where its risk of differing is below {percent(self.risk_limit)}; so far "
+            f"{percent(self.cheap)} of the requests were not answered by {self.reference}."
+        )
+
+    def nothing(self) -> str:
+        """Say why nothing can be saved."""
         reference, noun = self.reference, self.words.noun
         usable = [one for one in self.models if one["usable"]]
         if not usable:
@@ -230,11 +248,8 @@ class PromiseReport(Report):
             lines.append(f"Spent on rounds that failed: {money(self.wasted)}.")
         if self.shadow is not None:
             return lines
-        if self.model is not None and self.risk_limit is not None:
-            lines.append(
-                f"{self.model} answers where its risk of differing is below {percent(self.risk_limit)}; so far "
-                f"{percent(self.cheap)} of the requests were not answered by {reference}."
-            )
+        if rule := self.rule():
+            lines.append(rule)
         if self.allowance is not None and self.bucket is not None:
             lines.append(
                 f"Allowance {math.floor(self.allowance + 1e-9)} of {self.bucket:g}: so many answers may still "
@@ -263,7 +278,8 @@ class PromiseReport(Report):
         )
         return [*lines, words, ""]
 
-    def _unknown(self) -> list[str]:
+    def unknown(self) -> list[str]:
+        """Say what is not known."""
         reference, noun = self.reference, self.words.noun
         lines = [
             f"Up to request {one['until']:,} the reference was {one['reference']}."
@@ -376,6 +392,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         called = NO_GROUP if group is None else group
         by_group[called] = {
             "requests": one.requests,
+            "cheap": one.cheap / one.requests if one.requests else 0.0,
             "spent": one.spent,
             "reference_alone": one.alone,
             "saved": one.alone - one.spent,
@@ -462,10 +479,23 @@ def _shadow_of(policy: Any, kept: Any, n: int, price: float) -> dict[str, Any]:
         "saved": alone - would,
         "saved_share": (alone - would) / alone if alone > 0 else 0.0,
         "differ": differ,
+        "differ_at_most": _would_differ_at_most(n, differ * n),
         "cheap": float(policy.would_answer) / n if n else 0.0,
         "safe_since": kept.safe_since or None,
         "why": why,
     }
+
+
+def _would_differ_at_most(requests: int, differ: float) -> float:
+    """Return the least share against which the evidence of a shadow has reached 20, at all times at once."""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        if evidence(requests, differ, middle) >= -math.log(DELTA):
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def _self_check(second: Any, total: Share) -> dict[str, Any]:

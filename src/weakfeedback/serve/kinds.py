@@ -34,6 +34,8 @@ from weakfeedback.serve.promised import (
     promise_arguments,
     promise_body,
 )
+from weakfeedback.settings.catalog import POLICIES, canonical_name
+from weakfeedback.settings.setting import find_name
 
 STATED_BOUND = (
     "Money: whatever the models answer, at most that of the last model alone, plus 5 %, plus 50 calls of it, at the "
@@ -261,6 +263,10 @@ class CascadeKind(Compared):
 
     def make(self, seed: int, compiled: bool) -> Live:
         config = self.config
+        if config.policy is not None:
+            canonical_name(
+                "cascade", config.policy
+            )  # a name of those that decide after every answer is refused
         return Cascade(
             len(self.names),
             config.stage_costs,
@@ -449,10 +455,10 @@ class AdaptiveKind(CascadeKind):
             common |= promise_arguments(config, self.names)
         else:
             common = {"policy": "USS-A", **common, **unpromised(config)}
-        made = Cascade(len(self.names), config.stage_costs, config.error_cost, **common)
-        if made.core.opening != self.opening:
-            raise ValueError(f"policy must be one that decides after every answer, got {config.policy!r:.60}")
-        return made
+            find_name(
+                "policy", common["policy"], [n for n in POLICIES["adaptive"] if n not in POLICIES["cascade"]]
+            )
+        return Cascade(len(self.names), config.stage_costs, config.error_cost, **common)
 
     def code(self) -> dict[str, Any]:
         return {}

@@ -509,7 +509,7 @@ class Learner:
         rows, self._batch = self._batch, []
         events, self._events = self._events, []
         self._committer = committer
-        return committer.commit(rows, lambda: self._stored(events))
+        return committer.commit(rows, lambda: self._drop_stored(events))
 
     def commit(self) -> asyncio.Future[Any] | None:
         """Return a new future of the commit of everything handed over; None if all of it is stored."""
@@ -517,7 +517,7 @@ class Learner:
             return None
         return self._committer.commit([])
 
-    def _stored(self, events: list[Event]) -> None:
+    def _drop_stored(self, events: list[Event]) -> None:
         """Forget what is kept in memory only until it is in the store."""
         for event in events:
             if event.kind in ENDS:

@@ -37,7 +37,9 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
     "/v1/messages": Messages,
 }
 # what clients of these protocols may ask for, and get a sentence
-SILENT = ("/v1/embeddings", "/v1/completions", "/v1/responses/{rest:path}", "/v1/messages/{rest:path}")
+UNSPOKEN = ("audio", "batches", "completions", "embeddings", "files", "fine_tuning", "images", "moderations")
+SILENT = [f"/v1/{path}" for path in UNSPOKEN] + [f"/v1/{path}/{{rest:path}}" for path in UNSPOKEN]
+SILENT += ["/v1/responses/{rest:path}", "/v1/messages/{rest:path}"]
 
 
 class Guarded:
@@ -116,7 +118,9 @@ def make_proxy(
 
     ``servers`` replace upstreams by servers in this process.
     """
-    made: dict[str, Server] = {name: Upstream(settings) for name, settings in upstreams.items()}
+    made: dict[str, Server] = {
+        name: Upstream(settings, telemetry=service.telemetry) for name, settings in upstreams.items()
+    }
     watch = UpstreamMetrics(service.metrics.registry, service)
     proxy = Proxy(learners, {**made, **(servers or {})}, Decider(service, learners), watch)
     service.when_owned_again(lambda: resume_learners(service, proxy))
