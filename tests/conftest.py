@@ -15,6 +15,10 @@ settings.load_profile("patient")
 
 # before NumPy is loaded: two workers with threads of their own for each product of small matrices wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# and with the kernels that made the evidence, whatever a machine is set to: their last bits are compared
+PROCESSOR = Path("/proc/cpuinfo")
+if PROCESSOR.exists() and "avx512vl" in PROCESSOR.read_text():
+    os.environ["OPENBLAS_CORETYPE"] = "SkylakeX"
 
 MEDICAL_FILES = ("pima-indians-diabetes.csv", "heart-disease-cleveland.csv")
 

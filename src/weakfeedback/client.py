@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import inspect
 import json
 import os
 import random
@@ -28,17 +29,30 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from weakfeedback._version import __version__
+from weakfeedback.environment import read_secret
 
 REPEATS = 5
 REPEATED = (429, 502, 503, 504)  # answers after which a call is repeated
 LONGEST = 10.0  # maximum wait in seconds for a Retry-After
 ANSWER_LIMIT = 256 * 2**20  # bytes
+OWNER = "X-Weakfeedback-Owner"  # says which instance has answered, if it is another one
+P = ParamSpec("P")
+T = TypeVar("T")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -127,10 +141,19 @@ class _Call:
             told["Authorization"] = f"Bearer {token}"
         return told
 
+    @property
+    def learner(self) -> str:
+        """The name of the learner, "" if it is about none."""
+        parts = self.path.split("/", 4)
+        return parts[3].partition("?")[0] if parts[:3] == ["", "v1", "learners"] and len(parts) > 3 else ""
+
     def content(self) -> bytes | None:
         if self.body is None:
             return None
         return json.dumps(self.body, allow_nan=False, separators=(",", ":"), default=_plain).encode()
+
+
+Asking = Generator[_Call, Any, T]  # requests, their answers, and what they come to
 
 
 class _Base:
@@ -143,6 +166,7 @@ class _Base:
         token_env: str | None = None,
         timeout: float = 30.0,
         repeats: int = REPEATS,
+        direct: bool = False,
     ) -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
@@ -153,7 +177,7 @@ class _Base:
             raise ValueError(f"repeats must be from 0 to {REPEATS}, got {repeats!r}")
         self.address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self.timeout, self.repeats = float(timeout), repeats
-        self._parts = parts
+        self._direct, self._owners = direct, dict[str, str]()  # the address of learners that live elsewhere
         self._token = None if token_env is None else _token(token_env)
 
     def __repr__(self) -> str:
@@ -166,6 +190,19 @@ class _Base:
         told = float(retry_after) if retry_after is not None and retry_after.isdecimal() else 0.0
         found: float | None = max(min(told, LONGEST), min(2.0, 0.05 * 2**tried) * random.uniform(0.5, 1.0))
         return found
+
+    def _place(self, call: _Call) -> str:
+        """Return the address for a call: that of the instance that owns its learner, if it is known."""
+        return self._owners.get(call.learner, self.address)
+
+    def _note_owner(self, call: _Call, owner: str | None) -> None:
+        """Ask the instance that has answered for another one directly, from now on."""
+        if self._direct and owner is not None and call.learner:
+            self._owners[call.learner] = owner
+
+    def _is_back(self, call: _Call) -> bool:
+        """Forget the owner of a learner, which was not reached; return whether there was one."""
+        return self._owners.pop(call.learner, None) is not None
 
     def _failed(self, call: _Call, problem: BaseException) -> ServiceUnavailable:
         words = str(problem) or type(problem).__name__
@@ -180,11 +217,15 @@ class Client(_Base):
     address : str
         Where the service listens.
     token_env : str, optional
-        The environment variable that holds the token, if the service requires one.
+        The environment variable that holds the token, if the service requires one; or the same with ``_FILE`` at its
+        end names a file that does.
     timeout : seconds
         For each attempt.
     repeats : integer from 0 to 5
         How often a call is repeated after a connection error or the answers 429, 502, 503 and 504.
+    direct : bool
+        Where several instances share a store: ask the one that owns a learner, at the address that it advertises, once
+        another has told it. The token goes there, too.
     """
 
     process: subprocess.Popen[str] | None = None  # of a service that was started with `local_service`
@@ -196,9 +237,10 @@ class Client(_Base):
         token_env: str | None = None,
         timeout: float = 30.0,
         repeats: int = REPEATS,
+        direct: bool = False,
     ) -> None:
-        super().__init__(address, token_env=token_env, timeout=timeout, repeats=repeats)
-        self._idle: list[http.client.HTTPConnection] = []
+        super().__init__(address, token_env=token_env, timeout=timeout, repeats=repeats, direct=direct)
+        self._idle: dict[str, list[http.client.HTTPConnection]] = {}  # by address
         self._lock = threading.Lock()
 
     def learner(self, name: str) -> Learner:
@@ -225,8 +267,8 @@ class Client(_Base):
     def close(self) -> None:
         """Close the connections."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
+            idle, self._idle = self._idle, {}
+        for connection in [one for kept in idle.values() for one in kept]:
             connection.close()
 
     def __enter__(self) -> Client:
@@ -242,6 +284,8 @@ class Client(_Base):
             try:
                 status, headers, content = self._once(call)
             except (OSError, http.client.HTTPException) as problem:
+                if self._is_back(call):
+                    continue
                 wait = self._again(tried, None, None)
                 if wait is None:
                     raise self._failed(call, problem) from problem
@@ -254,165 +298,47 @@ class Client(_Base):
 
     def _once(self, call: _Call) -> tuple[int, Any, bytes]:
         """Send a request and read the answer; if a kept connection was closed meanwhile, send the request again."""
+        place = self._place(call)
         with self._lock:
-            connection = self._idle.pop() if self._idle else None
+            idle = self._idle.get(place)
+            connection = idle.pop() if idle else None
         if connection is not None:
             try:
-                return self._exchange(connection, call)
+                return self._exchange(connection, place, call)
             except (ConnectionError, http.client.HTTPException):
                 pass
-        return self._exchange(self._connect(), call)
+        return self._exchange(self._connect(place), place, call)
 
-    def _connect(self) -> http.client.HTTPConnection:
-        host, port = str(self._parts.hostname), self._parts.port
-        if self._parts.scheme == "https":
+    def _connect(self, place: str) -> http.client.HTTPConnection:
+        parts = urlsplit(place)
+        host, port = str(parts.hostname), parts.port
+        if parts.scheme == "https":
             return http.client.HTTPSConnection(
                 host, port, timeout=self.timeout, context=ssl.create_default_context()
             )
         return http.client.HTTPConnection(host, port, timeout=self.timeout)
 
-    def _exchange(self, connection: http.client.HTTPConnection, call: _Call) -> tuple[int, Any, bytes]:
+    def _exchange(
+        self, connection: http.client.HTTPConnection, place: str, call: _Call
+    ) -> tuple[int, Any, bytes]:
         kept = False
         try:
-            path = self._parts.path.rstrip("/") + call.path
-            connection.request(call.method, path, call.content(), call.headers(self._token))
+            connection.request(
+                call.method, urlsplit(place).path + call.path, call.content(), call.headers(self._token)
+            )
             answer = connection.getresponse()
             content = answer.read(ANSWER_LIMIT)
             if not answer.isclosed():
                 raise http.client.HTTPException("the answer is too long")
             if not answer.will_close:
                 with self._lock:
-                    self._idle.append(connection)
+                    self._idle.setdefault(place, []).append(connection)
                 kept = True
+            self._note_owner(call, answer.headers.get(OWNER))
             return answer.status, answer.headers, content
         finally:
             if not kept:
                 connection.close()
-
-
-class Learner:
-    """One learner of a service. Create it with ``client.learner(name)``."""
-
-    def __init__(self, client: Client, name: str) -> None:
-        self.name, self._client, self._path = name, client, _learner_path(name)
-
-    def __repr__(self) -> str:
-        return f"<learner {self.name!r} at {self._client.address}>"
-
-    def _send(self, call: _Call) -> Any:
-        return self._client._send(call)
-
-    def decide(
-        self, context: Sequence[float] | None = None, *, key: str | None = None, group: str | None = None
-    ) -> Decision:
-        """Request a decision. Without ``key`` one is generated, so that a lost answer causes no second decision.
-
-        ``group`` is for a learner that keeps a promise: what kind of request it is.
-        """
-        return _decision(self._send(_decide(self._path, context, key, group)))
-
-    def decide_many(
-        self, count: int, contexts: Sequence[Sequence[float]] | None = None, *, key: str | None = None
-    ) -> list[Decision]:
-        """Request several decisions at once, all or none."""
-        found = self._send(_decide_many(self._path, count, contexts, key))
-        return [_decision(one) for one in found["decisions"]]
-
-    def feedback(self, id: int, outputs: Any = None, **told: Any) -> str:
-        """Send what the stages answered; return "accepted", or "duplicate" if that was known already.
-
-        Instead of ``outputs``: ``differ=`` or ``distance=`` if you compare the answers yourself, ``observed=`` for an
-        allocation. Also ``costs=`` and ``label=``. See the documentation of the service.
-        """
-        return str(self._send(_feedback(self._path, id, outputs, told))["result"])
-
-    def feedback_many(self, items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Send up to 1000 feedbacks, each with its ``id``; return the results in this order, including refusals."""
-        body = {"items": [dict(item) for item in items]}
-        return list(self._send(_Call("POST", f"{self._path}/feedback", body))["results"])
-
-    def wants_label(self, id: int, outputs: Sequence[Any]) -> bool:
-        """Return whether the policy would pay for the label of this sample; nothing changes."""
-        return bool(self._send(_feedback(self._path, id, outputs, {"dry_run": True})).get("wants_label"))
-
-    def cancel(self, id: int, cost: float = 0.0, reason: str = "") -> None:
-        """Cancel a decision; ``cost`` was spent on it."""
-        self._send(_cancel(self._path, id, cost, reason))
-
-    def begin(self, *, key: str | None = None, group: str | None = None) -> Step:
-        """Begin a round of an adaptive learner: call the stage that the step names, and `tell` its answer."""
-        return _step(self._send(_begin(self._path, key, group)))
-
-    def tell(self, step: Step, output: Any, **told: Any) -> Step:
-        """Send the output of the stage that ``step`` asks for; also ``score=``, ``cost=``, ``chances=``."""
-        return _step(self._send(_tell(self._path, step, output, told)))
-
-    def calibrate(
-        self, outputs: Sequence[Sequence[Any]], truth: Sequence[Any], scores: Any = None
-    ) -> dict[str, Any]:
-        """Calibrate an adaptive learner with labelled rows of outputs of all stages, and their scores."""
-        return dict(self._send(_calibrate(self._path, outputs, truth, scores)))
-
-    def report(self) -> Report:
-        """Return what was seen, spent and saved; ``print`` it for the table."""
-        data, table = _report(self._path)
-        return Report(self._send(data), self._send(table))
-
-    def explain(self, id: int) -> str:
-        """Explain in words why a decision was made, for the last 1000 decisions."""
-        return str(self._send(_Call("GET", f"{self._path}/decisions/{_id(id)}/explain"))["text"])
-
-    def decision(self, id: int) -> dict[str, Any]:
-        """Return the status of a decision, with its times."""
-        return dict(self._send(_Call("GET", f"{self._path}/decisions/{_id(id)}")))
-
-    def certificate(self) -> dict[str, Any]:
-        """Return what the comparisons prove without labels."""
-        return dict(self._send(_Call("GET", f"{self._path}/certificate")))
-
-    def info(self) -> dict[str, Any]:
-        """Return configuration, revision and counters."""
-        return dict(self._send(_Call("GET", self._path)))
-
-    def warm_start(
-        self, outputs: Sequence[Sequence[Any]], contexts: Sequence[Sequence[float]] | None = None
-    ) -> int:
-        """Learn from existing rows of outputs of all stages; return their number."""
-        return int(self._send(_warm_start(self._path, outputs, contexts))["rows"])
-
-    def audit(
-        self, outputs: Sequence[Sequence[Any]], arm: int | None = None, alpha: float = 0.05
-    ) -> dict[str, Any]:
-        """Begin an audit on fresh items; ``rows`` of the result are the items that need a label."""
-        return dict(self._send(_audit(self._path, outputs, arm, alpha)))
-
-    def audit_labels(self, audit: int, labels: Mapping[int, Any]) -> dict[str, Any]:
-        """Give the labels of an audit by row; the result has its ``verdict``."""
-        return dict(self._send(_audit_labels(self._path, audit, labels)))
-
-    def recost(self, stage_costs: Sequence[float] | None = None, error_cost: float | None = None) -> None:
-        """Continue with new prices; the counts stay."""
-        self._send(_recost(self._path, stage_costs, error_cost))
-
-    def promise(
-        self, agree: float | None = None, budget: float | None = None, reference: str | None = None
-    ) -> None:
-        """Promise something else from the next request on: a share, money a request, or another reference."""
-        self._send(_promise(self._path, agree, budget, reference))
-
-    def series(self, start: int, end: int, step: int = 60) -> dict[str, Any]:
-        """Return sums per minute, or per step of whole minutes; times are in seconds since 1970."""
-        return dict(self._send(_series(self._path, start, end, step)))
-
-    def events(self, after: int = -1) -> Iterator[dict[str, Any]]:
-        """Yield the events of the log in order, starting with the one after ``after``."""
-        while page := self._send(_events(self._path, after))["events"]:
-            yield from page
-            after = page[-1]["seq"]
-
-    def archive(self) -> None:
-        """Archive the learner: it makes no more decisions, still accepts feedback for open ones, and keeps its log."""
-        self._send(_Call("DELETE", self._path))
 
 
 class AsyncClient(_Base):
@@ -459,14 +385,17 @@ class AsyncClient(_Base):
             try:
                 async with self._session.request(
                     call.method,
-                    self.address + call.path,
+                    self._place(call) + call.path,
                     data=call.content(),
                     headers=call.headers(self._token),
                     allow_redirects=False,
                 ) as answer:
                     content = await answer.read()
                     status, later = answer.status, answer.headers.get("Retry-After")
+                    self._note_owner(call, answer.headers.get(OWNER))
             except (TimeoutError, aiohttp.ClientError, OSError) as problem:
+                if self._is_back(call):
+                    continue
                 wait = self._again(tried, None, None)
                 if wait is None:
                     raise self._failed(call, problem) from problem
@@ -478,126 +407,286 @@ class AsyncClient(_Base):
             tried += 1
 
 
-class AsyncLearner:
-    """One learner of a service, for coroutines. The methods are those of `Learner`."""
+# -- what can be asked, for both clients: generators of requests, which get the answers
 
-    def __init__(self, client: AsyncClient, name: str) -> None:
+
+def _learner_path(name: str) -> str:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError(f"a learner's name is a-z, 0-9, _ and -, at most 64 of them, got {name!r:.80}")
+    return f"/v1/learners/{quote(name)}"
+
+
+def _id(id: int) -> int:
+    if isinstance(id, bool) or not isinstance(id, int) or id < 0:
+        raise ValueError(f"id must be an integer >= 0, got {id!r:.40}")
+    return id
+
+
+def _key(key: str | None) -> str:
+    return uuid.uuid4().hex if key is None else key
+
+
+def _given(**told: Any) -> dict[str, Any]:
+    return {name: _listed(value) for name, value in told.items() if value is not None}
+
+
+class _Asked:
+    """One learner of a service: its name, and what can be asked of it."""
+
+    def __init__(self, client: Any, name: str) -> None:
         self.name, self._client, self._path = name, client, _learner_path(name)
 
     def __repr__(self) -> str:
         return f"<learner {self.name!r} at {self._client.address}>"
 
-    async def _send(self, call: _Call) -> Any:
-        return await self._client._send(call)
+    def _get(self, path: str = "", **query: int) -> _Call:
+        return _Call("GET", self._path + path + (f"?{urlencode(query)}" if query else ""))
 
-    async def decide(
+    def _post(self, path: str, body: Any, key: str | None = None) -> _Call:
+        return _Call("POST", f"{self._path}/{path}", body, key)
+
+    def _decide(
         self, context: Sequence[float] | None = None, *, key: str | None = None, group: str | None = None
-    ) -> Decision:
-        """See `Learner.decide`."""
-        return _decision(await self._send(_decide(self._path, context, key, group)))
+    ) -> Asking[Decision]:
+        """Request a decision. Without ``key`` one is generated, so that a lost answer causes no second decision.
 
-    async def decide_many(
+        ``group`` is for a learner that keeps a promise: what kind of request it is.
+        """
+        return _decision((yield self._post("decide", _given(context=context, group=group), _key(key))))
+
+    def _decide_many(
         self, count: int, contexts: Sequence[Sequence[float]] | None = None, *, key: str | None = None
-    ) -> list[Decision]:
-        """See `Learner.decide_many`."""
-        found = await self._send(_decide_many(self._path, count, contexts, key))
+    ) -> Asking[list[Decision]]:
+        """Request several decisions at once, all or none."""
+        found = yield self._post("decide", _given(count=count, contexts=contexts), _key(key))
         return [_decision(one) for one in found["decisions"]]
 
-    async def feedback(self, id: int, outputs: Any = None, **told: Any) -> str:
-        """See `Learner.feedback`."""
-        return str((await self._send(_feedback(self._path, id, outputs, told)))["result"])
+    def _feedback(self, /, id: int, outputs: Any = None, **told: Any) -> Asking[str]:
+        """Send what the stages answered; return "accepted", or "duplicate" if that was known already.
 
-    async def feedback_many(self, items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """See `Learner.feedback_many`."""
-        body = {"items": [dict(item) for item in items]}
-        return list((await self._send(_Call("POST", f"{self._path}/feedback", body)))["results"])
+        Instead of ``outputs``: ``differ=`` or ``distance=`` if you compare the answers yourself, ``observed=`` for an
+        allocation. Also ``costs=`` and ``label=``. See the documentation of the service.
+        """
+        found = yield self._post(f"decisions/{_id(id)}/feedback", {**_given(outputs=outputs), **told})
+        return str(found["result"])
 
-    async def wants_label(self, id: int, outputs: Sequence[Any]) -> bool:
-        """See `Learner.wants_label`."""
-        found = await self._send(_feedback(self._path, id, outputs, {"dry_run": True}))
-        return bool(found.get("wants_label"))
+    def _feedback_many(self, items: Iterable[Mapping[str, Any]]) -> Asking[list[dict[str, Any]]]:
+        """Send up to 1000 feedbacks, each with its ``id``; return the results in this order, including refusals."""
+        return list((yield self._post("feedback", {"items": [dict(item) for item in items]}))["results"])
 
-    async def cancel(self, id: int, cost: float = 0.0, reason: str = "") -> None:
-        """See `Learner.cancel`."""
-        await self._send(_cancel(self._path, id, cost, reason))
+    def _wants_label(self, id: int, outputs: Sequence[Any]) -> Asking[bool]:
+        """Return whether the policy would pay for the label of this sample; nothing changes."""
+        body = {**_given(outputs=outputs), "dry_run": True}
+        return bool((yield self._post(f"decisions/{_id(id)}/feedback", body)).get("wants_label"))
 
-    async def begin(self, *, key: str | None = None, group: str | None = None) -> Step:
-        """See `Learner.begin`."""
-        return _step(await self._send(_begin(self._path, key, group)))
+    def _cancel(self, id: int, cost: float = 0.0, reason: str = "") -> Asking[None]:
+        """Cancel a decision; ``cost`` was spent on it."""
+        yield self._post(f"decisions/{_id(id)}/cancel", {"cost": cost, "reason": reason})
 
-    async def tell(self, step: Step, output: Any, **told: Any) -> Step:
-        """See `Learner.tell`."""
-        return _step(await self._send(_tell(self._path, step, output, told)))
+    def _begin(self, *, key: str | None = None, group: str | None = None) -> Asking[Step]:
+        """Begin a round of an adaptive learner: call the stage that the step names, and `tell` its answer."""
+        return _step((yield self._post("begin", _given(group=group), _key(key))))
 
-    async def calibrate(
+    def _tell(self, /, step: Step, output: Any, **told: Any) -> Asking[Step]:
+        """Send the output of the stage that ``step`` asks for; also ``score=``, ``cost=``, ``chances=``."""
+        body = {"output": output, "stage": step.stage, **told}  # the stage makes it repeatable
+        return _step((yield self._post(f"decisions/{_id(step.id)}/tell", body)))
+
+    def _calibrate(
         self, outputs: Sequence[Sequence[Any]], truth: Sequence[Any], scores: Any = None
-    ) -> dict[str, Any]:
-        """See `Learner.calibrate`."""
-        return dict(await self._send(_calibrate(self._path, outputs, truth, scores)))
+    ) -> Asking[dict[str, Any]]:
+        """Calibrate an adaptive learner with labelled rows of outputs of all stages, and their scores."""
+        body = _given(outputs=outputs, truth=truth, scores=scores)
+        return dict((yield self._post("calibrate", body, _key(None))))
 
-    async def report(self) -> Report:
-        """See `Learner.report`."""
-        data, table = _report(self._path)
-        return Report(await self._send(data), await self._send(table))
+    def _report(self) -> Asking[Report]:
+        """Return what was seen, spent and saved; ``print`` it for the table."""
+        data = yield self._get("/report")
+        return Report(data, (yield _Call("GET", f"{self._path}/report", accept="text/plain")))
 
-    async def explain(self, id: int) -> str:
-        """See `Learner.explain`."""
-        return str((await self._send(_Call("GET", f"{self._path}/decisions/{_id(id)}/explain")))["text"])
+    def _explain(self, id: int) -> Asking[str]:
+        """Explain in words why a decision was made, for the last 1000 decisions."""
+        return str((yield self._get(f"/decisions/{_id(id)}/explain"))["text"])
 
-    async def decision(self, id: int) -> dict[str, Any]:
-        """See `Learner.decision`."""
-        return dict(await self._send(_Call("GET", f"{self._path}/decisions/{_id(id)}")))
+    def _decision(self, id: int) -> Asking[dict[str, Any]]:
+        """Return the status of a decision, with its times."""
+        return dict((yield self._get(f"/decisions/{_id(id)}")))
 
-    async def certificate(self) -> dict[str, Any]:
-        """See `Learner.certificate`."""
-        return dict(await self._send(_Call("GET", f"{self._path}/certificate")))
+    def _certificate(self) -> Asking[dict[str, Any]]:
+        """Return what the comparisons prove without labels."""
+        return dict((yield self._get("/certificate")))
 
-    async def info(self) -> dict[str, Any]:
-        """See `Learner.info`."""
-        return dict(await self._send(_Call("GET", self._path)))
+    def _info(self) -> Asking[dict[str, Any]]:
+        """Return configuration, revision and counters."""
+        return dict((yield self._get()))
 
-    async def warm_start(
+    def _warm_start(
         self, outputs: Sequence[Sequence[Any]], contexts: Sequence[Sequence[float]] | None = None
-    ) -> int:
-        """See `Learner.warm_start`."""
-        return int((await self._send(_warm_start(self._path, outputs, contexts)))["rows"])
+    ) -> Asking[int]:
+        """Learn from existing rows of outputs of all stages; return their number."""
+        body = _given(outputs=outputs, contexts=contexts)
+        return int((yield self._post("warm-start", body, _key(None)))["rows"])
 
-    async def audit(
+    def _audit(
         self, outputs: Sequence[Sequence[Any]], arm: int | None = None, alpha: float = 0.05
-    ) -> dict[str, Any]:
-        """See `Learner.audit`."""
-        return dict(await self._send(_audit(self._path, outputs, arm, alpha)))
+    ) -> Asking[dict[str, Any]]:
+        """Begin an audit on fresh items; ``rows`` of the result are the items that need a label."""
+        return dict((yield self._post("audits", _given(outputs=outputs, arm=arm, alpha=alpha), _key(None))))
 
-    async def audit_labels(self, audit: int, labels: Mapping[int, Any]) -> dict[str, Any]:
-        """See `Learner.audit_labels`."""
-        return dict(await self._send(_audit_labels(self._path, audit, labels)))
+    def _audit_labels(self, audit: int, labels: Mapping[int, Any]) -> Asking[dict[str, Any]]:
+        """Give the labels of an audit by row; the result has its ``verdict``."""
+        body = {"labels": {str(row): label for row, label in labels.items()}}
+        return dict((yield self._post(f"audits/{_id(audit)}/labels", body)))
 
-    async def recost(
+    def _recost(
         self, stage_costs: Sequence[float] | None = None, error_cost: float | None = None
-    ) -> None:
-        """See `Learner.recost`."""
-        await self._send(_recost(self._path, stage_costs, error_cost))
+    ) -> Asking[None]:
+        """Continue with new prices; the counts stay."""
+        body = _given(stage_costs=stage_costs, error_cost=error_cost)
+        yield _Call("PATCH", f"{self._path}/costs", body)
 
-    async def promise(
+    def _change_models(self, **change: Any) -> _Call:
+        return _Call("PATCH", f"{self._path}/models", change, _key(None))
+
+    def _add_model(self, name: str, price: float) -> Asking[None]:
+        """Add a model to a router that runs; what is known of the others stays."""
+        yield self._change_models(add={"name": name, "price": price})
+
+    def _remove_model(self, model: str) -> Asking[None]:
+        """Remove a model from a router that runs."""
+        yield self._change_models(remove=model)
+
+    def _replace_model(self, model: str, name: str | None = None, price: float | None = None) -> Asking[None]:
+        """Put another model in the place of one; it keeps the name and the price that are left out."""
+        yield self._change_models(replace=_given(model=model, name=name, price=price))
+
+    def _promise(
         self, agree: float | None = None, budget: float | None = None, reference: str | None = None
-    ) -> None:
-        """See `Learner.promise`."""
-        await self._send(_promise(self._path, agree, budget, reference))
+    ) -> Asking[None]:
+        """Promise something else from the next request on: a share, money a request, or another reference."""
+        body = _given(agree=agree, budget=budget, reference=reference)
+        yield _Call("PATCH", f"{self._path}/costs", body)
 
-    async def series(self, start: int, end: int, step: int = 60) -> dict[str, Any]:
-        """See `Learner.series`."""
-        return dict(await self._send(_series(self._path, start, end, step)))
+    def _series(self, start: int, end: int, step: int = 60) -> Asking[dict[str, Any]]:
+        """Return sums per minute, or per step of whole minutes; times are in seconds since 1970."""
+        return dict((yield self._get("/series", **{"from": start, "to": end, "step": step})))
+
+    def _archive(self) -> Asking[None]:
+        """Archive the learner: it makes no more decisions, still accepts feedback for open ones, and keeps its log."""
+        yield _Call("DELETE", self._path)
+
+
+def _now(asking: Callable[Concatenate[Any, P], Asking[T]]) -> Callable[Concatenate[Any, P], T]:
+    """Return the method of `Learner` that sends these requests."""
+
+    def ask(self: Any, /, *given: P.args, **more: P.kwargs) -> T:
+        work, answer = asking(self, *given, **more), None
+        try:
+            while True:
+                answer = self._client._send(work.send(answer))
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+    return _dressed(ask, asking)
+
+
+def _awaited(
+    asking: Callable[Concatenate[Any, P], Asking[T]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return the method of `AsyncLearner` that sends these requests."""
+
+    async def ask(self: Any, /, *given: P.args, **more: P.kwargs) -> T:
+        work, answer = asking(self, *given, **more), None
+        try:
+            while True:
+                answer = await self._client._send(work.send(answer))
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+    return _dressed(ask, asking)
+
+
+def _dressed(ask: T, asking: Callable[..., Any]) -> T:
+    """Return a method with the name, the words and the signature of what it asks."""
+    made: Any = ask
+    made.__name__ = made.__qualname__ = asking.__name__[1:]
+    made.__doc__, known = asking.__doc__, inspect.signature(asking)
+    result = known.return_annotation.removeprefix("Asking[").removesuffix("]")
+    made.__signature__ = known.replace(return_annotation=result)
+    return ask
+
+
+class Learner(_Asked):
+    """One learner of a service. Create it with ``client.learner(name)``."""
+
+    decide = _now(_Asked._decide)
+    decide_many = _now(_Asked._decide_many)
+    feedback = _now(_Asked._feedback)
+    feedback_many = _now(_Asked._feedback_many)
+    wants_label = _now(_Asked._wants_label)
+    cancel = _now(_Asked._cancel)
+    begin = _now(_Asked._begin)
+    tell = _now(_Asked._tell)
+    calibrate = _now(_Asked._calibrate)
+    report = _now(_Asked._report)
+    explain = _now(_Asked._explain)
+    decision = _now(_Asked._decision)
+    certificate = _now(_Asked._certificate)
+    info = _now(_Asked._info)
+    warm_start = _now(_Asked._warm_start)
+    audit = _now(_Asked._audit)
+    audit_labels = _now(_Asked._audit_labels)
+    recost = _now(_Asked._recost)
+    add_model = _now(_Asked._add_model)
+    remove_model = _now(_Asked._remove_model)
+    replace_model = _now(_Asked._replace_model)
+    promise = _now(_Asked._promise)
+    series = _now(_Asked._series)
+    archive = _now(_Asked._archive)
+
+    def events(self, after: int = -1) -> Iterator[dict[str, Any]]:
+        """Yield the events of the log in order, starting with the one after ``after``."""
+        while page := self._client._send(self._get("/events", after=after, limit=1000))["events"]:
+            yield from page
+            after = page[-1]["seq"]
+
+
+class AsyncLearner(_Asked):
+    """One learner of a service, for coroutines. The methods are those of `Learner`."""
+
+    decide = _awaited(_Asked._decide)
+    decide_many = _awaited(_Asked._decide_many)
+    feedback = _awaited(_Asked._feedback)
+    feedback_many = _awaited(_Asked._feedback_many)
+    wants_label = _awaited(_Asked._wants_label)
+    cancel = _awaited(_Asked._cancel)
+    begin = _awaited(_Asked._begin)
+    tell = _awaited(_Asked._tell)
+    calibrate = _awaited(_Asked._calibrate)
+    report = _awaited(_Asked._report)
+    explain = _awaited(_Asked._explain)
+    decision = _awaited(_Asked._decision)
+    certificate = _awaited(_Asked._certificate)
+    info = _awaited(_Asked._info)
+    warm_start = _awaited(_Asked._warm_start)
+    audit = _awaited(_Asked._audit)
+    audit_labels = _awaited(_Asked._audit_labels)
+    recost = _awaited(_Asked._recost)
+    add_model = _awaited(_Asked._add_model)
+    remove_model = _awaited(_Asked._remove_model)
+    replace_model = _awaited(_Asked._replace_model)
+    promise = _awaited(_Asked._promise)
+    series = _awaited(_Asked._series)
+    archive = _awaited(_Asked._archive)
 
     async def events(self, after: int = -1) -> AsyncIterator[dict[str, Any]]:
-        """See `Learner.events`."""
-        while page := (await self._send(_events(self._path, after)))["events"]:
+        """Yield the events of the log in order, starting with the one after ``after``."""
+        while page := (await self._client._send(self._get("/events", after=after, limit=1000)))["events"]:
             for event in page:
                 yield event
             after = page[-1]["seq"]
-
-    async def archive(self) -> None:
-        """See `Learner.archive`."""
-        await self._send(_Call("DELETE", self._path))
 
 
 @contextlib.contextmanager
@@ -637,94 +726,6 @@ def local_service(store: str | os.PathLike[str] | None = None, *options: str) ->
             child.terminate()
             child.wait()
             child.stdout.close()
-
-
-# -- the requests, shared by both clients
-
-
-def _learner_path(name: str) -> str:
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise ValueError(f"a learner's name is a-z, 0-9, _ and -, at most 64 of them, got {name!r:.80}")
-    return f"/v1/learners/{quote(name)}"
-
-
-def _id(id: int) -> int:
-    if isinstance(id, bool) or not isinstance(id, int) or id < 0:
-        raise ValueError(f"id must be an integer >= 0, got {id!r:.40}")
-    return id
-
-
-def _key(key: str | None) -> str:
-    return uuid.uuid4().hex if key is None else key
-
-
-def _given(**told: Any) -> dict[str, Any]:
-    return {name: value for name, value in told.items() if value is not None}
-
-
-def _decide(path: str, context: Any, key: str | None, group: str | None) -> _Call:
-    return _Call("POST", f"{path}/decide", _given(context=_listed(context), group=group), _key(key))
-
-
-def _decide_many(path: str, count: int, contexts: Any, key: str | None) -> _Call:
-    return _Call("POST", f"{path}/decide", _given(count=count, contexts=_listed(contexts)), _key(key))
-
-
-def _feedback(path: str, id: int, outputs: Any, told: dict[str, Any]) -> _Call:
-    body = {**_given(outputs=_listed(outputs)), **told}
-    return _Call("POST", f"{path}/decisions/{_id(id)}/feedback", body)
-
-
-def _cancel(path: str, id: int, cost: float, reason: str) -> _Call:
-    return _Call("POST", f"{path}/decisions/{_id(id)}/cancel", {"cost": cost, "reason": reason})
-
-
-def _begin(path: str, key: str | None, group: str | None) -> _Call:
-    return _Call("POST", f"{path}/begin", _given(group=group), _key(key))
-
-
-def _tell(path: str, step: Step, output: Any, told: dict[str, Any]) -> _Call:
-    body = {"output": output, "stage": step.stage, **told}  # the stage makes it repeatable
-    return _Call("POST", f"{path}/decisions/{_id(step.id)}/tell", body)
-
-
-def _calibrate(path: str, outputs: Any, truth: Any, scores: Any) -> _Call:
-    body = _given(outputs=_listed(outputs), truth=_listed(truth), scores=_listed(scores))
-    return _Call("POST", f"{path}/calibrate", body, _key(None))
-
-
-def _report(path: str) -> tuple[_Call, _Call]:
-    return _Call("GET", f"{path}/report"), _Call("GET", f"{path}/report", accept="text/plain")
-
-
-def _warm_start(path: str, outputs: Any, contexts: Any) -> _Call:
-    body = _given(outputs=_listed(outputs), contexts=_listed(contexts))
-    return _Call("POST", f"{path}/warm-start", body, _key(None))
-
-
-def _audit(path: str, outputs: Any, arm: int | None, alpha: float) -> _Call:
-    return _Call("POST", f"{path}/audits", _given(outputs=_listed(outputs), arm=arm, alpha=alpha), _key(None))
-
-
-def _audit_labels(path: str, audit: int, labels: Mapping[int, Any]) -> _Call:
-    body = {"labels": {str(row): label for row, label in labels.items()}}
-    return _Call("POST", f"{path}/audits/{_id(audit)}/labels", body)
-
-
-def _recost(path: str, stage_costs: Any, error_cost: float | None) -> _Call:
-    return _Call("PATCH", f"{path}/costs", _given(stage_costs=_listed(stage_costs), error_cost=error_cost))
-
-
-def _promise(path: str, agree: float | None, budget: float | None, reference: str | None) -> _Call:
-    return _Call("PATCH", f"{path}/costs", _given(agree=agree, budget=budget, reference=reference))
-
-
-def _series(path: str, start: int, end: int, step: int) -> _Call:
-    return _Call("GET", f"{path}/series?" + urlencode({"from": start, "to": end, "step": step}))
-
-
-def _events(path: str, after: int) -> _Call:
-    return _Call("GET", f"{path}/events?" + urlencode({"after": after, "limit": 1000}))
 
 
 # -- the answers
@@ -804,7 +805,7 @@ def _plain(value: Any) -> Any:
 
 
 def _token(name: str) -> str:
-    token = os.environ.get(name, "").strip()
+    token = read_secret(name).strip()
     if not token:
         raise ValueError(f"token_env must name a variable that holds a token, and {name} is not set")
     return token

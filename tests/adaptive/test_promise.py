@@ -12,7 +12,8 @@ from tests.adaptive.test_promise_twin import table
 
 from weakfeedback import simulate
 from weakfeedback.adaptive import AdaptiveProblem, Promise, UssA
-from weakfeedback.adaptive.policies.promise import OPEN, PASSING
+from weakfeedback.adaptive.offers import OFFERS, would_be
+from weakfeedback.adaptive.policies.promise import AFTER, BEFORE, OPEN, PASSING
 from weakfeedback.checks import check_policy
 from weakfeedback.engine.replication import Compiled, Interpreted, streams
 
@@ -681,3 +682,27 @@ def test_groups_are_part_of_a_problem():
         list(itertools.islice((int(problem.world().group(r)) for r in range(400)), 5))
         == problem._groups[:5].tolist()
     )
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_another_promise_costs_what_a_fit_for_it_would_choose(scored):
+    """Against the policy's own choice with the whole share to spend; a stricter promise costs more and differs less."""
+    story = Story(Promise(COSTS, agree=0.95))
+    assert would_be(story.policy, OFFERS) == []  # nothing was compared yet
+    for _ in range(1500):
+        hard = story.rng.random()
+        answers = [int(story.rng.random() < 0.3 * hard), 0]
+        story.learn(story.decide(answers, [1.0 - hard, 1.0] if scored else None))
+    policy = story.policy
+    forms = [AFTER] if scored else [AFTER, BEFORE]
+    found = would_be(policy, OFFERS)
+    assert [agree for agree, _, _ in found] == list(OFFERS)
+    for agree, same, money in found:
+        policy.eps = 1.0 - agree
+        best = 0.0
+        for form in forms:
+            best = policy.weigh(0, 0, form, *policy.risks(form, 0, 0), 1.0 - agree, best)
+        assert money == pytest.approx(1.0 - best / COSTS[1])
+        assert 1.0 - same <= 1.0 - agree + 1e-9
+    assert all(a[1] <= b[1] + 1e-9 and a[2] <= b[2] + 1e-9 for a, b in itertools.pairwise(found))
+    assert found[0][2] < 0.9

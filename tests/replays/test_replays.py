@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import weakfeedback
 from weakfeedback.cli.app import app
 from weakfeedback.replays import replay
+from weakfeedback.replays.page import page_of
 
 MODELS, PRICES = ["small", "large"], [1.0, 20.0]
 
@@ -131,6 +132,14 @@ def test_the_page(found, tmp_path):
     for way in found.ways():
         assert all(part in text for part in way.name.split(", "))  # the second stands below the first
     assert "Money against agreement" in text
+    assert f"Live it would have estimated {100 * found.promise.differ_estimate:.1f}&nbsp;%" in text
+    assert "Cascade([call_1, call_2], agree=0.95, reference=&#x27;large&#x27;" in text
+
+
+def test_the_page_says_every_limit(frame):
+    text = page_of(replay(frame, MODELS, PRICES, orders=1, budget=9.0))
+    assert "budget = 9000   # for 1000 requests" in text
+    assert "budget=9, reference=" in text
 
 
 @pytest.mark.parametrize("limit", [{"budget": 9.0}, {"error_cost": 60.0}, {"agree": 0.9}], ids=str)
@@ -142,11 +151,18 @@ def test_limits(frame, limit):
 
 
 def test_few_requests_and_hopeless_models_get_another_headline(frame):
-    assert "too few" in replay(frame[:300], MODELS, PRICES, orders=1).headline()
+    few = replay(frame[:45], MODELS, PRICES, orders=1)
+    assert few.headline().startswith("45 requests are too few: between 0% and ")
+    assert replay(frame[:400], MODELS, PRICES, orders=1).headline().startswith("Yes.")  # in every order
     useless = frame.assign(small=np.random.default_rng(1).integers(0, 3, size=1500)).drop(
         columns="small.score"
     )
-    assert replay(useless, MODELS, PRICES, orders=1).headline().startswith("No.")
+    hopeless = replay(useless, MODELS, PRICES, orders=1).headline()
+    assert hopeless.startswith("No. small differs from large in 6")
+    assert "of the requests, nothing tells where" in hopeless
+    assert "finding out would have cost" in hopeless
+    dear = replay(frame, MODELS, [20.0, 20.0], orders=1)
+    assert dear.headline() == "No. No other model is cheaper than large."
 
 
 @pytest.mark.parametrize(
@@ -207,3 +223,17 @@ def test_a_hundred_thousand_rows_in_half_a_minute():
     start = time.process_time()
     replay(pd.DataFrame(table), [f"m{k}" for k in range(5)], [1, 2, 4, 8, 20])
     assert time.process_time() - start < 30.0
+
+
+def test_a_currency_stands_wherever_there_is_money(tmp_path):
+    hard = np.arange(2000) % 5 == 0
+    log = pd.DataFrame({"small": hard.astype(int), "small.score": 1.0 - hard, "large": 0})
+    found = replay(log, models=["small", "large"], prices=[1, 20], currency="EUR", orders=1)
+    assert " EUR instead of 40,000 EUR: " in found.headline()
+    assert "EUR" in str(found).splitlines()[2].split()
+    page = found.save(tmp_path).read_text()
+    assert "<th>EUR</th>" in page
+    assert "20,000,000 EUR" in page  # for a million
+    assert "EUR" not in str(replay(log, models=["small", "large"], prices=[1, 20], orders=1))
+    with pytest.raises(ValueError, match="currency must be a text such as USD, got 5"):
+        replay(log, models=["small", "large"], prices=[1, 20], currency=5)

@@ -75,6 +75,30 @@ def serve(
             help="The prefix under which a reverse proxy offers it, such as /decide.",
         ),
     ] = None,
+    otel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="WEAKFEEDBACK_OTEL",
+            help="The OpenTelemetry collector that gets spans and metrics, such as http://127.0.0.1:4318.",
+        ),
+    ] = None,
+    shared: Annotated[
+        bool | None,
+        typer.Option(
+            "--shared",
+            envvar="WEAKFEEDBACK_SHARED",
+            help="Share the store in PostgreSQL with other instances: each owns some of the learners.",
+        ),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="WEAKFEEDBACK_ADVERTISE",
+            help="Where the other instances reach this one; http://HOST:PORT by default.",
+        ),
+    ] = None,
     log: Annotated[
         str,
         typer.Option(metavar="KIND", envvar="WEAKFEEDBACK_LOG", help="How log lines look: human or json."),
@@ -115,7 +139,9 @@ def serve(
     demo: Annotated[
         bool,
         typer.Option(
-            "--demo", help="Show learners at work on made-up models; no key, no network, nothing kept."
+            "--demo",
+            envvar="WEAKFEEDBACK_DEMO",
+            help="Show learners at work on made-up models; no key, no network, nothing kept.",
         ),
     ] = False,
 ) -> None:
@@ -128,16 +154,20 @@ def serve(
     weakfeedback serve --store sqlite:///service.db --port 8471
     weakfeedback serve --config service.toml --log json
 
-    SIGTERM ends it: requests in progress are finished first. Every option can come from the environment too:
-    WEAKFEEDBACK_PORT for --port. The command line wins over the environment, and the environment over the file.
+    SIGTERM ends it: requests in progress are finished first. Every option but --restored, which is for one start, can
+    come from the environment too: WEAKFEEDBACK_PORT for --port. The command line wins over the environment, and the
+    environment over the file.
     """
     if context.invoked_subcommand is not None:
         return
     need_extra()
     if log not in ("human", "json"):
         raise Stop(f"--log must be human or json, got {log!r}")
-    settings = settings_of(config, store, host, port, hosts, root_path)
-    settings.reload = partial(settings_of, config, store, host, port, hosts, root_path)
+    given = config, store, host, port, hosts, root_path, shared, advertise, otel
+    settings = settings_of(*given)
+    settings.reload = partial(settings_of, *given)
+    if settings.shared and restored:
+        raise Stop("--restored needs one owner: start once without --shared")
     from weakfeedback.serve.service import Options
 
     options = Options(
@@ -183,9 +213,21 @@ def settings_of(
     port: int | None,
     hosts: str | None = None,
     root_path: str | None = None,
+    shared: bool | None = None,
+    advertise: str | None = None,
+    otel: str | None = None,
 ) -> Any:
     """Return the settings of the file, if there is one, and of the command line or the environment."""
-    from weakfeedback.serve.config import FILE, ConfigError, Settings, check_root, check_store, read_settings
+    from weakfeedback.serve.config import (
+        FILE,
+        ConfigError,
+        Settings,
+        check_address,
+        check_root,
+        check_store,
+        check_url,
+        read_settings,
+    )
 
     path = config
     if path is None and Path(FILE).exists():
@@ -202,13 +244,25 @@ def settings_of(
         settings.port = settings.port if port is None else port
         if hosts is not None:
             settings.hosts = [name for name in (word.strip() for word in hosts.split(",")) if name]
-        if root_path is not None:
+        for name, text, check in (
+            ("root_path", root_path, check_root),
+            ("advertise", advertise, check_address),
+        ):
+            if text is not None:
+                try:
+                    setattr(settings, name, check(text))
+                except ValueError as error:
+                    option = name.replace("_", "-")
+                    raise ConfigError(f"--{option} {error}, got {text!r:.60}") from None
+        settings.shared = settings.shared if shared is None else shared
+        if otel is not None:
             try:
-                settings.root_path = check_root(root_path)
+                settings.otel = check_url(otel)
             except ValueError as error:
-                raise ConfigError(f"--root-path {error}, got {root_path!r:.60}") from None
+                raise ConfigError(f"--otel {error}") from None
         settings.tokens += admin_token()
         settings.check()
+        settings.check_shared()
     except ConfigError as error:
         raise Stop(str(error)) from None
     return settings
@@ -247,7 +301,12 @@ def run(
 
     def ready(port: int, service: Any) -> None:
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
-        if service.state == "standby":
+        if service.sharing is not None and service.state == "ready":
+            held = counted(len(service.sharing.shards), "shard")
+            say(
+                f"weakfeedback serves {counted(len(service.learners), 'learner')} of {held} at http://{name}:{port}/"
+            )
+        elif service.state == "standby":
             say(f"weakfeedback waits for its store, as a standby, at http://{name}:{port}/")
         else:
             say(f"weakfeedback serves {counted(len(service.learners), 'learner')} at http://{name}:{port}/")

@@ -101,7 +101,6 @@ class PostgresStore(SqlStore):
         self._durable: bool | None = None
         self._commands: dict[str, str] = {}
         self.epoch = 0
-        self.shards: Shards | None = None  # if the store is shared
         _stores.add(self)
 
     @classmethod
@@ -345,6 +344,15 @@ class PostgresStore(SqlStore):
     def _check_epoch(self, found: int) -> None:
         if not found:
             raise self._lose("somebody else has taken over")
+
+    def _lock_of(self, what: str) -> int:
+        return lock_of(f"{self._schema} {what}")
+
+    def _end_session(self, command: str, member: int) -> None:
+        with suppress(
+            psycopg.errors.InsufficientPrivilege
+        ):  # of another user: the server will notice some time
+            self._all(command, member)
 
     def _reserve(self) -> None:
         if self.shards is not None:

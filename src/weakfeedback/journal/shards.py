@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from weakfeedback.journal.events import JournalError
-from weakfeedback.journal.session import lock_of
 
 if TYPE_CHECKING:
     from weakfeedback.journal.postgres import PostgresStore
@@ -108,11 +107,8 @@ class Shards:
     def end(self, member: int) -> None:
         """End the session of a member that is silent: what it has not committed by then is never committed."""
 
-        def work() -> None:
-            self._store._all(_END, member)
-            self._store._all("DELETE FROM instance WHERE id = ?", member)
-
-        self._store._run(lambda: self._store._committed(work))
+        self._store._run(lambda: self._store._end_session(_END, member))
+        self._store._run(lambda: self._store._all("DELETE FROM instance WHERE id = ?", member))
 
     def take(self, numbers: Iterable[int]) -> list[int]:
         """Take those of the shards that are free, each with a new epoch, and return them."""
@@ -156,7 +152,7 @@ class Shards:
         store._run(work)
 
     def _lock(self, number: int) -> int:
-        return lock_of(f"{self._store._schema} shard {number}")
+        return self._store._lock_of(f"shard {number}")
 
     # For transactions of the store
 

@@ -39,6 +39,7 @@ class Store(Protocol):
     """Learners, their events in order, and snapshots. See ``SqlStore`` for the meaning of each method."""
 
     place: str
+    shards: Any
 
     @property
     def identity(self) -> str: ...

@@ -432,9 +432,15 @@ class Core:
             self.terms = change.terms
         if change.installed is not None:
             self._install(change.installed)
+            self.kept.clear()  # it is about other models
+            ledger.alone.clear()
         if change.resumed is not None:
             ledger.skip_to(change.resumed[0])
             self.every = change.resumed[1]
+
+    def _driver_of(self, policy: Any) -> Interpreted:
+        """Return the driver of another policy, given in the same way as the present one."""
+        return driver_of(policy, self.driver.origin, self.game, self.driver.compiled, self.rng)
 
     def _install(self, driver: Interpreted) -> None:
         self.driver = driver
@@ -472,11 +478,7 @@ class Core:
         if game.resize is not None:
             self.ledger.ensure_room()
             self._resize(context)  # the lengths stay fixed even if the decision fails
-        change = Change()
-        change.generator = self.rng.bit_generator.state
-        if game.choosing_learns:
-            change.backup = self._backup()
-        self.change = change
+        self.change = change = self._chosen()
         try:
             ledger = self.ledger
             id = ledger.reserved() if ledger.waiting else ledger.next + ledger.gap
@@ -581,8 +583,7 @@ class Core:
         policy, terms = made
         change = Change()
         if policy is not None:
-            old = self.driver
-            change.installed = driver_of(policy, old.origin, self.game, old.compiled, self.rng)
+            change.installed = self._driver_of(policy)
         change.terms, change.rare = terms, True
         self._make(change, lambda _: None)
 
@@ -731,10 +732,22 @@ class Core:
     def _fill_alter(self, change: Change, kind: str, body: dict[str, Any], tag: Any) -> dict[str, Any]:
         altered = self.game.alters[kind](body, self.counts, self.terms, self.rng)
         change.counts, change.terms, change.rare = altered.counts, altered.terms, True
+        if altered.policy is not None:
+            change.installed = self._driver_of(altered.policy)
         if self.sink is not None:
             change.rows = (self.sink.prepare(kind, None, altered.body, 0, tag),)
         found: dict[str, Any] = altered.body
         return found
+
+    def change_models(self, body: dict[str, Any], taken: Callable[[int], None]) -> None:
+        """Go on with other models; open decisions are cancelled, and ``taken`` is told the first id from then on."""
+
+        def work() -> None:
+            self._close(list(self.ledger.waiting), 0.0, reason="other models")
+            self._alter("models", body, None)
+            taken(self.ledger.next)
+
+        self.run(work)
 
     def skip(self, start: int, every: int) -> None:
         """Issue no id below ``start``: some may have been issued before a power loss."""
@@ -811,12 +824,12 @@ class Core:
         if game.resize is not None and terms.dimension:
             made = game.resized(terms)
             if made is not None:
-                self._install(driver_of(made, self.driver.origin, game, self.driver.compiled, self.rng))
+                self._install(self._driver_of(made))
         policy, ledger = self._restored(body, self.driver.policy, terms)
         self.rng, self.ledger = storage.restore_generator(body["core"]["generator"]), ledger
         self.counts, self.terms, self.kept = counts, terms, OrderedDict(kept)
         game.check(policy, terms)
-        self._install(driver_of(policy, self.driver.origin, game, self.driver.compiled, self.rng))
+        self._install(self._driver_of(policy))
 
     def check(self, body: dict[str, Any]) -> None:
         """Raise `StateError` for a state that could not be restored."""

@@ -34,6 +34,7 @@ class Altered(NamedTuple):
     body: dict[str, Any]  # as journalled: whatever was sampled is in it
     counts: Any = None
     terms: Any = None
+    policy: Any = None  # another one, for other models; no decision was open
 
 
 class View(NamedTuple):

@@ -55,7 +55,7 @@ class Rounds:
             id, decided = core.decide(context, opened)
             decided = self._call_in_turn(id, decided, x, seen, failed)
             if game.spares:
-                record = game.answered_by(id, decided, seen, failed, core.terms)
+                record = self._record(id, decided, seen, failed)
                 self._learn([record])
             else:
                 record = game.record(id, decided, list(seen.values()), core.terms)
@@ -81,11 +81,11 @@ class Rounds:
         self, id: int, decided: Any, x: Any, seen: dict[int, Any], failed: dict[int, Exception]
     ) -> Any:
         """Call the stages that a decision wants, until it wants none; return the decision then."""
-        game, stages = self._game, self._stages
+        game, stages = self._game, self._staged(id)
         calls = game.calls(decided)
         while calls:
             if game.spares:
-                self._call_sparing(calls, x, seen, failed)
+                self._call_sparing(stages, calls, x, seen, failed)
             else:
                 for k in calls:
                     seen[k] = (
@@ -95,7 +95,7 @@ class Rounds:
                     )
             if not game.stepwise:
                 break
-            decided = self._advanced(id, decided, seen[calls[-1]])
+            decided = self._advance(id, decided, seen[calls[-1]])
             calls = game.calls(decided)
         return decided
 
@@ -108,27 +108,38 @@ class Rounds:
         except Exception as error:
             return Failed(error)
 
+    def _staged(self, id: int) -> list[Any]:
+        """Return the stages that a decision is about."""
+        return self._stages
+
     def _call_sparing(
-        self, calls: Sequence[int], x: Any, seen: dict[int, Any], failed: dict[int, Exception]
+        self,
+        stages: list[Any],
+        calls: Sequence[int],
+        x: Any,
+        seen: dict[int, Any],
+        failed: dict[int, Exception],
     ) -> None:
         """Call the answering model, then the others, whose failures lose only the comparison."""
         rescue = self._game.rescue((*calls[1:], calls[0]), self._core.terms)
         if rescue is None:
-            seen[calls[0]] = self._stages[calls[0]].one(x, ())
+            seen[calls[0]] = stages[calls[0]].one(x, ())
         else:
-            self._try(calls[0], x, seen, failed)
+            self._try(stages, calls[0], x, seen, failed)
             if failed:
-                seen[rescue] = self._stages[rescue].one(x, ())
+                seen[rescue] = stages[rescue].one(x, ())
         for k in calls[1:]:
-            self._try(k, x, seen, failed)
+            self._try(stages, k, x, seen, failed)
 
-    def _try(self, k: int, x: Any, seen: dict[int, Any], failed: dict[int, Exception]) -> None:
+    def _try(
+        self, stages: list[Any], k: int, x: Any, seen: dict[int, Any], failed: dict[int, Exception]
+    ) -> None:
         try:
-            seen[k] = self._stages[k].one(x, ())
+            seen[k] = stages[k].one(x, ())
         except Exception as error:
             failed[k] = error
 
-    def _advanced(self, id: int, before: Any, output: Any) -> Any:
+    def _advance(self, id: int, before: Any, output: Any) -> Any:
         """Tell the output of a stage; return the round after it."""
         core = self._core
         told = self._game.told_of(before, output, core.counts, core.terms)
@@ -209,13 +220,13 @@ class Rounds:
         calls = game.calls(decided)
         while calls:
             if game.spares:
-                await self._call_at_once(calls, x, seen, failed)
+                await self._call_at_once(self._staged(id), calls, x, seen, failed)
             else:
                 for k in calls:
                     seen[k] = await self._output_of_async(k, x, seen, decided)
             if not game.stepwise:
                 break
-            decided = self._advanced(id, decided, seen[calls[-1]])
+            decided = self._advance(id, decided, seen[calls[-1]])
             calls = game.calls(decided)
         return decided
 
@@ -229,20 +240,25 @@ class Rounds:
             return Failed(error)
 
     async def _call_at_once(
-        self, calls: Sequence[int], x: Any, seen: dict[int, Any], failed: dict[int, Exception]
+        self,
+        stages: list[Any],
+        calls: Sequence[int],
+        x: Any,
+        seen: dict[int, Any],
+        failed: dict[int, Exception],
     ) -> None:
         """Call all models at once; failures other than of the answering one lose only the comparison."""
         tasks = dict[int, Any]()
         try:
             for k in sorted(calls):
-                tasks[k] = asyncio.ensure_future(self._stages[k].one_async(x, ()))
+                tasks[k] = asyncio.ensure_future(stages[k].one_async(x, ()))
             rescue = self._game.rescue((*calls[1:], calls[0]), self._core.terms)
             if rescue is None:
                 seen[calls[0]] = await tasks[calls[0]]
             else:
                 await self._try_async(calls[0], tasks[calls[0]], seen, failed)
                 if failed:
-                    seen[rescue] = await self._stages[rescue].one_async(x, ())
+                    seen[rescue] = await stages[rescue].one_async(x, ())
             for k in calls[1:]:
                 await self._try_async(k, tasks[k], seen, failed)
         except BaseException:
@@ -318,7 +334,7 @@ class Rounds:
                 wanted[p].discard(k)
                 if game.stepwise:
                     id, decided = known[p]
-                    known[p] = id, self._advanced(id, decided, seen[p][k])
+                    known[p] = id, self._advance(id, decided, seen[p][k])
                     wanted[p] = set(game.calls(known[p][1]))
         return known
 
@@ -348,7 +364,8 @@ class Rounds:
         failed: list[dict[int, Exception]],
     ) -> None:
         """Call each model on its rows; the last first, as models that answer usually are."""
-        for model in reversed(self._stages):
+        stages = self._staged(decisions[0][0])
+        for model in reversed(stages):
             places = [p for p, (_, call) in enumerate(decisions) if model.index in call]
             for p, output in zip(places, model.each(samples, [rows[p] for p in places])):
                 if not isinstance(output, Failed):
@@ -360,7 +377,7 @@ class Rounds:
                     if rescue is None:
                         raise output.error
                     failed[p][model.index] = output.error
-                    seen[p][rescue] = self._stages[rescue].one(samples[rows[p]], ())
+                    seen[p][rescue] = stages[rescue].one(samples[rows[p]], ())
 
     # -- logs in which all stages ran
 

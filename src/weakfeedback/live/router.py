@@ -27,6 +27,7 @@ from weakfeedback.live.answers import (
 )
 from weakfeedback.live.audits import audit_stage, rows_up_to, run_stages, teller
 from weakfeedback.live.cascade import repr_of
+from weakfeedback.live.changing import Changing, elsewhere_or_async
 from weakfeedback.live.core import ALONE
 from weakfeedback.live.errors import Refused, UnknownDecision
 from weakfeedback.live.form import Form, from_state
@@ -44,6 +45,7 @@ from weakfeedback.live.promise_report import PromiseCertificate, router_explanat
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.router_report import RouterReport, explanation, make_router_report
 from weakfeedback.live.stages import Rows, make_models
+from weakfeedback.live.warning import warn_of_prices
 from weakfeedback.settings.catalog import make_policy
 from weakfeedback.stats import add_up
 from weakfeedback.validate import integer, number
@@ -67,7 +69,7 @@ class RouterDecision:
     answer: int
 
 
-class Router(Promises, Looks, Live, Rounds):
+class Router(Changing, Promises, Looks, Live, Rounds):
     """Models of increasing price that can be called alone; learns which to trust, and compares only while that pays.
 
     With ``agree=0.95`` it promises instead that at least 95 % of the answers are those of the last model, whatever the
@@ -198,7 +200,9 @@ class Router(Promises, Looks, Live, Rounds):
             promised = promised._replace(salt=salt_of(self._core.rng))
             self._core.terms, self._checks = terms._replace(promise=promised), promised.self_check
         self.speak(names)
-        self._unready = self._stages[0].elsewhere or any(stage.asynchronous for stage in self._stages)
+        if not promises and self._core.driver.origin.name not in (None, "Fixed-model"):
+            warn_of_prices(np.diff(terms.prices)[:1], price, self._words)
+        self._unready = elsewhere_or_async(self._stages)
 
     @classmethod
     def _form(cls, body: Any) -> Form:

@@ -92,7 +92,7 @@ class Stage:
         self.asynchronous = not predicts and (
             inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(type(target).__call__)
         )
-        self._target = target
+        self.target = target
         self._predicts = predicts
         self.gives_chances = scored and predicts and _has_chances(target)
         self._sees_earlier = not predicts and _has_parameter_earlier(target)
@@ -102,9 +102,9 @@ class Stage:
     def one(self, x: Any, outputs: Sequence[Any]) -> Any:
         """Return the output for one sample; ``outputs`` are those of the earlier stages."""
         if self._timeout is not None:
-            result = self._timed(lambda: self._call(x, outputs))
+            result = self._call_in_time(lambda: self._call(x, outputs))
         elif self._simple:
-            result = self._target(x)
+            result = self.target(x)
         else:
             result = self._call(x, outputs)
         if type(result) not in PLAIN and inspect.isawaitable(result):
@@ -117,7 +117,7 @@ class Stage:
         """Yield the output for each of the rows; a classifier is called once for all of them."""
         if self._predicts:
             given = samples.some(rows)
-            yield from self._timed(lambda: self._predicted(given, len(rows)))
+            yield from self._call_in_time(lambda: self._predict(given, len(rows)))
         else:
             for row, seen in zip(rows, outputs):
                 yield self.one(samples[row], seen)
@@ -153,15 +153,15 @@ class Stage:
 
     def _call(self, x: Any, outputs: Sequence[Any]) -> Any:
         if self._predicts:
-            return self._predicted(_one_row(x), 1)[0]
-        return self._target(x, earlier=tuple(labels_of(outputs))) if self._sees_earlier else self._target(x)
+            return self._predict(_one_row(x), 1)[0]
+        return self.target(x, earlier=tuple(labels_of(outputs))) if self._sees_earlier else self.target(x)
 
-    def _predicted(self, given: Any, size: int) -> list[Any]:
-        labels = self._labels(self._target.predict(given), size)
+    def _predict(self, given: Any, size: int) -> list[Any]:
+        labels = self._labels(self.target.predict(given), size)
         if not self.gives_chances:
             return labels
-        known = np.asarray(self._target.classes_).tolist()
-        table = np.asarray(self._target.predict_proba(given), dtype=float)
+        known = np.asarray(self.target.classes_).tolist()
+        table = np.asarray(self.target.predict_proba(given), dtype=float)
         if table.shape != (size, len(known)):
             raise ValueError(
                 f"stages[{self.index}].predict_proba must give a table of shape {(size, len(known))}, a column for "
@@ -182,7 +182,7 @@ class Stage:
             raise ValueError(f"stages[{self.index}].predict must give {size} labels, gave {len(labels)}")
         return labels
 
-    def _timed(self, call: Callable[[], Any]) -> Any:
+    def _call_in_time(self, call: Callable[[], Any]) -> Any:
         if self._timeout is None:
             return call()
         future = in_thread(call)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +19,11 @@ from weakfeedback.replays.log import Log, read_frame, read_log
 from weakfeedback.replays.page import money, page_of
 from weakfeedback.routing.answering import RoutedAnswers
 from weakfeedback.validate import brief, integer
+from weakfeedback.words import currency_of
 
 SWEEP = (0.85, 0.9, 0.95, 0.98, 0.99)
 EARLY = 1000  # requests below which it is too early to say
+WORTH = 0.02  # the share saved above which the answer is yes
 PRICE_OF_ERROR = 10.0  # for the router and the adaptive rule, in calls of the reference, if none is given
 
 
@@ -34,7 +37,8 @@ class Way:
     errors: float | None
     spent_interval: tuple[float, float]
     differ_interval: tuple[float, float]
-    differ_at_most: float | None = None  # what a live learner could have certified
+    differ_at_most: float | None = None  # what a live learner could have certified,
+    differ_estimate: float | None = None  # and estimated
     answered: tuple[float, ...] = ()  # the share of requests that each model answered
     by_group: dict[str, float] = field(default_factory=dict)  # share that differs
     course: tuple[float, ...] = ()  # money of each tenth of the requests, as a share of the reference alone
@@ -67,6 +71,8 @@ class Replay:
         Whole replays of other promises, and those of promises decided before the call.
     price_of_error : float
         What the router and the adaptive rule took for the price of an error.
+    currency : str or None
+        What the prices are in.
     """
 
     requests: int
@@ -85,6 +91,11 @@ class Replay:
     frontier_before: list[tuple[float, Way]]
     price_of_error: float
     source: str = ""
+    currency: str | None = None
+
+    def paid(self, value: float) -> str:
+        """Return an amount of money, with its currency if that is known."""
+        return money(value) if self.currency is None else f"{money(value)} {self.currency}"
 
     @property
     def saved_share(self) -> float:
@@ -118,25 +129,45 @@ class Replay:
 
     def headline(self) -> str:
         """Return one sentence that a manager can repeat."""
-        alone, way = money(self.reference_alone), self.promise
-        if self.requests < EARLY:
-            low, high = (max(0.0, 1.0 - end / self.reference_alone) for end in reversed(way.spent_interval))
-            return f"{self.requests:,} requests are too few: between {low:.0%} and {high:.0%} less, by their order."
-        if self.saved_share < 0.01:
+        alone, way = self.paid(self.reference_alone), self.promise
+        low, high = (1.0 - end / self.reference_alone for end in reversed(way.spent_interval))
+        if self.requests < EARLY and low <= 0.0:
             return (
-                f"No. {self.reference} answers nearly everything: the others differ too often, and nothing tells "
-                f"where; finding out would have cost {max(-self.saved_share, 0.0):.1%}."
+                f"{self.requests:,} requests are too few: between 0% and {max(high, 0.0):.0%} less, by their order. "
+                f"Ask again with {EARLY} or more, or look first with shadow = true."
             )
+        if self.saved_share <= WORTH:
+            return self._no()
         return (
-            f"Yes. These {self.requests:,} requests would have cost {money(way.spent)} instead of {alone}: "
+            f"Yes. These {self.requests:,} requests would have cost {self.paid(way.spent)} instead of {alone}: "
             f"{self.saved_share:.0%} less, with about {100 * (1 - way.differ):.0f} of 100 answers the same as "
             f"{self.reference}'s."
+        )
+
+    def _no(self) -> str:
+        """Say why nothing is saved."""
+        reference = self.models.index(self.reference)
+        costs = [way.spent for way in self.alone]
+        cheap = [k for k in range(len(costs)) if k != reference and costs[k] < costs[reference]]
+        if not cheap:
+            return f"No. No other model is cheaper than {self.reference}."
+        first, *others = (f"{self.models[k]}{{}} in {self.alone[k].differ:.0%}{{}}" for k in cheap)
+        told = [first.format(f" differs from {self.reference}", " of the requests")]
+        told += [one.format("", "") for one in others]
+        cost = -self.saved_share
+        found = f"finding out would have cost {cost:.1%}" if cost > 0.0 else f"{-cost:.1%} would be saved"
+        less = ", or ask for less agreement" if self.agree else ""
+        return (
+            f"No. {', '.join(told)}, nothing tells where: {self.reference} has to answer nearly all; {found}."
+            f" Try another cheap model{less}."
         )
 
     def __str__(self) -> str:
         lines = [self.headline(), ""]
         width = max(len(way.name) for way in self.ways())
-        head = f"{'money':>9}  {'saved':>6}  {'differ':>7}  {'wrong':>7}  {'over orders':>16}"
+        head = (
+            f"{self.currency or 'money':>9}  {'saved':>6}  {'differ':>7}  {'wrong':>7}  {'over orders':>16}"
+        )
         lines.append(f"{'':{width}}  {head}")
         for way in self.ways():
             wrong = "" if way.errors is None else f"{way.errors:.1%}"
@@ -185,6 +216,7 @@ def replay(
     tokens_suffix: str | None = None,
     orders: int = 5,
     seed: int = 0,
+    currency: str | None = None,
 ) -> Replay:
     """Play a log of the answers of several models again, and say what the promise would have saved.
 
@@ -204,6 +236,8 @@ def replay(
         A group that is known before the call. The truth, from which nothing is decided.
     orders, seed : integers
         The log is played in its own order, and for the intervals in as many random ones.
+    currency : text, or None
+        What the prices are in, such as USD: for words only.
 
     Examples
     --------
@@ -265,6 +299,7 @@ def replay(
         sweep(swept[1], decided),
         price,
         Path(source).name,
+        currency_of(currency),
     )
 
 
@@ -291,15 +326,15 @@ class _Player:
     def play(self, name: str, policy: Any, orders: int = 0) -> Way:
         """Play a policy over the log in its own order, then in random ones."""
         runs = []
-        bound = None
         for order in range(orders or self.orders + 1):
             called, answered, state = self._run(self.problems[min(order, 1)], policy, order)
             runs.append((called, answered))
             if order == 0:
                 last = copy.copy(policy)
                 vars(last).update(state)
-                bound = min(float(last.at_most(0)) / len(answered), 1.0)
-        return self._way(name, runs, bound)
+                known = (last.at_most(0), last.estimate[0] + last.blind[0])
+                bound, about = (min(float(one) / len(answered), 1.0) for one in known)
+        return dataclasses.replace(self._way(name, runs), differ_at_most=bound, differ_estimate=about)
 
     def chained(self, name: str, make: Any, costs: np.ndarray, price: float) -> Way:
         """Play a policy over the models up to the price of the reference, which is the last stage."""
@@ -330,7 +365,7 @@ class _Player:
         _, state = self._ready[key].play(one, world, *generators, np.array([n]), counts, table)
         return world.called, world.answered, state
 
-    def _way(self, name: str, runs: list[tuple[np.ndarray, np.ndarray]], bound: float | None = None) -> Way:
+    def _way(self, name: str, runs: list[tuple[np.ndarray, np.ndarray]]) -> Way:
         log, n = self.log, len(self.log.outputs)
         rows = np.arange(n)
         spent = [float((log.prices * called).sum()) for called, _ in runs]
@@ -349,10 +384,9 @@ class _Player:
             None if log.wrong is None else float(log.wrong[rows, answered].mean()),
             (min(spent), max(spent)),
             (min(differ), max(differ)),
-            bound,
-            tuple(float((answered == k).mean()) for k in range(len(log.models))),
-            groups,
-            tuple(
+            answered=tuple(float((answered == k).mean()) for k in range(len(log.models))),
+            by_group=groups,
+            course=tuple(
                 float(part.sum() / max(base.sum(), 1e-300)) for part, base in zip(parts, whole) if part.size
             ),
         )

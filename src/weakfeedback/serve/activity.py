@@ -94,6 +94,7 @@ class Activity:
             "bill": self._bill,
             "warm": self._warm,
             "recost": self._recost,
+            "models": self._models,
             "promise": self._promise,
             "audit": self._audit,
         }
@@ -249,6 +250,23 @@ class Activity:
     def _recost(self, event: Event) -> None:
         self.costs = [float(cost) for cost in event.body["stage_costs"]]
         self.prices.append({"at": event.at, **event.body})
+
+    def _models(self, event: Event) -> None:
+        """Go on with other models: the sums of those that stay stay theirs."""
+        kept, prices = event.body["kept"], event.body["prices"]
+        place = {was: k for k, was in enumerate(kept) if was >= 0}
+        state = self.state()
+        names = event.body.get("names") or [str(k) for k in range(len(kept))]
+        baseline = event.body.get("reference", place.get(self.baseline, len(kept) - 1))
+        state |= {"names": names, "costs": prices, "baseline": baseline, "open": [], "recent": []}
+        state["series"]["columns"] = [_moved(name, place) for name in state["series"]["columns"]]
+        state["stops"] = [state["stops"][was] if was >= 0 else 0 for was in kept]
+        state["given"] = [0.0] * len(kept)
+        for part in ("drift", "differed"):
+            rows = [row for row in state[part] if row[0] in place and row[1] in place]
+            state[part] = [[place[i], place[j], *rest] for i, j, *rest in rows]
+        self.restore(state)
+        self.prices.append({"at": event.at, "stage_costs": prices})
 
     def _promise(self, event: Event) -> None:
         """Count money against the reference in force."""
@@ -425,6 +443,18 @@ class Activity:
         except (LookupError, TypeError, ValueError) as error:
             raise ValueError(f"not the state of a watch: {error}") from None
         return made
+
+
+def _moved(column: str, place: dict[int, int]) -> str:
+    """Return the name of a column when its models have other numbers; of one that is gone, none of another.
+
+    >>> _moved("compared_0_2", {0: 0, 2: 1}), _moved("stop_1", {0: 0, 2: 1}), _moved("spent", {})
+    ('compared_0_1', 'stop_gone', 'spent')
+    """
+    what, *numbers = column.split("_")
+    if not numbers or not all(one.isdigit() for one in numbers):
+        return column
+    return "_".join([what, *(str(place.get(int(one), "gone")) for one in numbers)])
 
 
 def pairs_of(stages: int) -> list[tuple[int, int]]:

@@ -329,6 +329,14 @@ OPERATIONS = [  # the busiest first: routes are tried in this order
         models.LearnerInfo,
         problems=(*UNKNOWN, "not_offered"),
     ),
+    offer(
+        f"PATCH {ONE}/models",
+        "admin",
+        Service.change_models,
+        models.ModelsRequest,
+        models.LearnerInfo,
+        problems=(*UNKNOWN, "not_offered", "too_many_stages", "conflict", *KEYS),
+    ),
     offer(f"DELETE {ONE}", "admin", Service.archive, answer=models.LearnerInfo, problems=UNKNOWN),
     offer(f"GET {ONE}/decisions", "read", Service.decisions, answer=models.DecisionPage, problems=UNKNOWN),
     offer(f"GET {DECIDED}", "read", Service.decision, answer=models.DecisionState, problems=DECISION),
@@ -411,5 +419,6 @@ EVERYWHERE = (
     "learner_replaying",
     "starting",
     "standby",
+    "moving",
     "stopping",
 )

@@ -22,6 +22,7 @@ from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.limits import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT, is_name
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.service import Service
+from weakfeedback.serve.trace import CURRENT, read_trace
 
 log = logging.getLogger("weakfeedback.serve")
 CSP = (
@@ -44,6 +45,7 @@ SPOKEN = {
     "/v1/completions": Problem.for_openai,
     "/v1/messages": Problem.for_anthropic,
 }
+UNTRACED = ("/health/", "/metrics")  # asked by machines, again and again
 WITHOUT_LIMIT = ("/live", "/health/ready")  # event streams, which stay open, and health checks
 
 
@@ -134,6 +136,7 @@ class Gate:
         self._app, self._service, self._auth, self._most = app, service, auth, in_flight
         self._root = root_path
         self._under_way = 0
+        self.passing: Any = None  # of requests for learners that other instances own
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Let a request through, or answer with a problem."""
@@ -146,7 +149,13 @@ class Gate:
         ):  # else a reverse proxy has removed it
             scope = {**scope, "path": scope["path"][len(self._root) :] or "/"}
         headers = scope["weakfeedback.headers"] = dict(scope["headers"])
-        number = _request_id(headers)
+        number = scope["weakfeedback.number"] = _request_id(headers)
+        trace = read_trace(scope["headers"]) if b"traceparent" in headers else None
+        telemetry, span = self._service.telemetry, None
+        if telemetry is not None and not scope["path"].startswith(UNTRACED):
+            span = telemetry.request(scope["method"], scope["path"], scope["scheme"], trace)
+            trace = span.trace
+        CURRENT.set(trace)
         status = 0
 
         async def answer(message: Any) -> None:
@@ -193,6 +202,9 @@ class Gate:
             seconds = time.perf_counter() - began
             route = scope.get("weakfeedback.route", "other")
             self._service.metrics.requested(route, status, seconds)
+            name = scope.get("weakfeedback.learner") or scope.get("path_params", {}).get("name")
+            if span is not None:
+                span.end(route, status, seconds, name if is_name(name) else None)
             if log.isEnabledFor(logging.INFO):
                 told = {
                     "id": number.decode(),
@@ -201,7 +213,8 @@ class Gate:
                     "ms": round(1e3 * seconds, 2),
                 }
                 line = f"{scope['method']} {route} {status}"
-                name = scope.get("weakfeedback.learner") or scope.get("path_params", {}).get("name")
+                if trace is not None:
+                    told |= {"trace_id": trace.id, "span_id": trace.span}
                 if is_name(name):
                     told["learner"], line = name, f"{line} {name}"
                 if status >= 400 and "weakfeedback.reason" in scope:
@@ -213,13 +226,20 @@ class Gate:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_LIMIT:
             raise Problem("headers_too_large", f"headers must have at most {HEADER_LIMIT} bytes")
         self._auth.check_single(scope["headers"])
-        self._auth.check_host(headers)
+        passed = self.passing is not None and self.passing.is_passed(headers)  # then others have checked it
+        if not passed:
+            self._auth.check_host(headers)
         if self._under_way > self._most and not scope["path"].endswith(WITHOUT_LIMIT):
             raise Problem("too_many_requests", f"{self._most} requests are under way already", retry_after=1)
-        if b"origin" in headers:
+        if b"origin" in headers and not passed:
             if scope["method"] == "OPTIONS" and await self._preflight(send, headers):
                 return
             self._auth.check_origin(scope["method"], headers)
+        if self.passing is not None:
+            scope["weakfeedback.passing"] = self.passing
+            receive = await self.passing.route(scope, receive, send)
+            if receive is None:
+                return
         await self._app(scope, receive, send)
 
     async def _preflight(self, send: Any, headers: dict[bytes, bytes]) -> bool:
@@ -303,7 +323,12 @@ def make_app(
     app = Starlette(routes=table, lifespan=lifespan)
     app.router.redirect_slashes = False
     # the gate handles all exceptions, so Starlette's own middleware would only cost time
-    app.middleware_stack = Gate(app.router, service, auth, in_flight, root_path)
+    gate = app.middleware_stack = Gate(app.router, service, auth, in_flight, root_path)
+    if service.sharing is not None:
+        from weakfeedback.serve.passing import Passing
+
+        gate.passing = Passing(service.sharing, read_body)
+        service.when_stopped = gate.passing.close
     app.state.service, app.state.auth = service, auth
     return app
 

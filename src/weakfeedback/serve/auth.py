@@ -79,7 +79,7 @@ class Auth:
         self.open_metrics = open_metrics  # whether /metrics can be read without a token
         self.hosts = {name.lower() for name in (*LOOPBACK, "[::1]", *hosts)}
         self.origins = set(origins)
-        self._key = secrets.token_bytes(32)
+        self._key, self._salt = secrets.token_bytes(32), b""
         self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()
         self._waiting = 0
 
@@ -115,6 +115,13 @@ class Auth:
         if self.tokens and not new:
             raise ValueError("there would be no token left, and everybody could do everything")
         self.tokens = new
+        self.share(self._salt)
+
+    def share(self, salt: bytes) -> None:
+        """Accept the cookies of all who have the same tokens and ``salt``, unless it is empty."""
+        self._salt = salt
+        if salt:
+            self._key = sha256(salt + b"".join(sorted(token.digest for token in self.tokens))).digest()
 
     def level(self, headers: dict[bytes, bytes]) -> int | None:
         """Return the level of the request; None if it has no credentials, or invalid ones."""

@@ -11,6 +11,7 @@ from functools import partial
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -52,6 +53,27 @@ def check_root(path: str) -> str:
     if path and not re.fullmatch(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+", path):
         raise ValueError("must be a prefix such as /decide, without a / at its end")
     return path
+
+
+def check_url(url: str, like: str = "http://127.0.0.1:4318") -> str:
+    """Reject what is no address of another server, or holds more than that."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in ("http", "https"):
+        raise ValueError(f"must be an address such as {like}")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ValueError("must hold no user, password, query or fragment")
+    return url.rstrip("/")
+
+
+def check_address(address: str) -> str:
+    """Reject what is no address of a service."""
+    if not re.fullmatch(r"https?://[^/?#@\s]+", address):
+        raise ValueError("must be an address such as http://10.0.0.5:8470")
+    return address
 
 
 def _check_network(address: str) -> str:
@@ -141,8 +163,15 @@ class ServerTable(Table):
         default=STORE, repr=False, description="sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     )
     durability: Literal["full", "process"] = Field(default="full", description="one of full, process")
+    shared: bool = False  # with other instances, which own the other learners
+    advertise: Annotated[str, AfterValidator(check_address)] | None = Field(
+        default=None, description="an address such as http://10.0.0.5:8470, for the other instances"
+    )
     root_path: Annotated[str, AfterValidator(check_root)] = Field(
         default="", description="a prefix such as /decide, without a / at its end"
+    )
+    otel: Annotated[Text, AfterValidator(lambda url: check_url(url))] | None = Field(
+        default=None, repr=False, description="the address of a collector, such as http://127.0.0.1:4318"
     )
     hosts: list[Text] = Field(default=[], description="a list of texts")
     origins: list[Text] = Field(default=[], description="a list of texts")
@@ -178,6 +207,17 @@ class Settings(ServerTable):
         if self.host not in LOOPBACK and not self.tokens:
             raise ConfigError(
                 f"host = {self.host!r} can be reached by others: it needs a [[server.token]] in the configuration"
+            )
+
+    def check_shared(self) -> None:
+        """Reject what cannot be shared, or would not be found by those who share it."""
+        if not self.shared:
+            return
+        if self.store.startswith("sqlite:"):
+            raise ConfigError("a store can be shared in PostgreSQL only: a file has one owner")
+        if self.advertise is None and self.host in ("0.0.0.0", "::"):
+            raise ConfigError(
+                f"host = {self.host!r} does not tell the other instances where to reach this one: advertise must do so"
             )
 
 
@@ -272,6 +312,8 @@ async def settle(service: Any, learners: Iterable[tuple[str, Any]], file: str) -
     Changed prices apply from now on; any other difference is a ConfigError that names it.
     """
     for name, config in learners:
+        if not service.is_arriving(name):
+            continue
         known = service.learners.get(name)
         if known is None:
             try:
@@ -285,7 +327,9 @@ async def settle(service: Any, learners: Iterable[tuple[str, Any]], file: str) -
 async def _compare(service: Any, known: Any, name: str, config: Any, file: str) -> None:
     from weakfeedback.serve.models import CostsRequest
 
-    wanted, now = config.model_dump(mode="json", exclude={"seed"}), known.settings()
+    wanted = config.model_dump(mode="json", exclude={"seed"})
+    await _change_models(service, known, name, wanted, file)
+    now = known.settings()
     told = unlike(wanted, now, [key for key in wanted if key not in PRICES + PROMISES])
     if told:
         raise ConfigError(f"{file}: learner {name}: {told}: only prices can change; use another name")
@@ -299,6 +343,29 @@ async def _compare(service: Any, known: Any, name: str, config: Any, file: str) 
             await service.recost(name, CostsRequest(**changed))
         except Problem as problem:
             raise _wrong(problem, file, name) from None
+
+
+async def _change_models(service: Any, known: Any, name: str, wanted: dict[str, Any], file: str) -> None:
+    """Add the models that a router has not, then remove those that it shall have no more."""
+    from weakfeedback.serve.models import CostsRequest, ModelPrice, ModelsRequest
+
+    models = wanted.get("models")
+    if models is None or wanted["kind"] != known.kind.name or models == known.kind.names:
+        return
+    new = [k for k, one in enumerate(models) if one not in known.kind.names]
+    gone = [one for one in known.kind.names if one not in models]
+    promised = known.settings().get("agree") is not None or known.settings().get("budget") is not None
+    reference = wanted.get("reference") or models[-1]
+    try:
+        for k in new:
+            added = ModelPrice(name=models[k], price=wanted["prices"][k])
+            await service.change_models(name, ModelsRequest(add=added))
+        if promised and reference != known.settings()["reference"]:
+            await service.recost(name, CostsRequest(reference=reference))
+        for one in gone:
+            await service.change_models(name, ModelsRequest(remove=one))
+    except Problem as problem:
+        raise _wrong(problem, file, name) from None
 
 
 def _wrong(problem: Problem, file: str, name: str) -> Exception:

@@ -106,6 +106,7 @@ class Invoice:
         self.calls = dict.fromkeys(PURPOSES, 0)
         self.answers = [0.0] * stages  # money of the calls that answered
         self.judge = 0.0  # for judges and embeddings
+        self.gone = 0.0  # money of models that are no longer there
         self.requests = self.compared = self.fallbacks = self.failed = self.left = 0
         self.measured = self.estimated = (
             0.0  # what the baseline alone costs: where it was called, and elsewhere
@@ -118,7 +119,7 @@ class Invoice:
     @property
     def spent(self) -> float:
         """All money."""
-        return add_up(line.money for line in self.lines) + self.judge
+        return add_up(line.money for line in self.lines) + self.judge + self.gone
 
     @property
     def alone(self) -> float:
@@ -137,6 +138,13 @@ class Invoice:
         self.terms = dict(terms)
         if self.since is None:
             self.since = at
+
+    def change(self, kept: list[int]) -> None:
+        """Go on with other models; the money of those that are gone stays spent."""
+        before, spent = self.lines, self.spent
+        self.lines = [before[was] if was >= 0 else Line() for was in kept]
+        self.answers = [self.answers[was] if was >= 0 else 0.0 for was in kept]
+        self.gone += spent - self.spent
 
     def add(self, bill: dict[str, Any]) -> None:
         """Count a bill."""
@@ -216,9 +224,10 @@ class Invoice:
             lines.append(_text_line(name, line, width))
             for column in ("calls", "input", "cached", "output", "money"):
                 setattr(total, column, getattr(total, column) + getattr(line, column))
-        if self.judge:
-            lines.append(_text_line("judge", Line(money=self.judge), width))
-            total.money += self.judge
+        for name, money in (("judge", self.judge), ("removed", self.gone)):
+            if money:
+                lines.append(_text_line(name, Line(money=money), width))
+                total.money += money
         lines.append(_text_line("spent", total, width))
         saved, share = self.saved, abs(self.saved) / self.alone if self.alone > 0.0 else 0.0
         against = names[(self.terms or {}).get("baseline", -1)] if names else ""
@@ -245,6 +254,8 @@ class Invoice:
         """Take one event into account."""
         if event.kind == "terms":
             self.agree(event.body, event.at)
+        elif event.kind == "models":
+            self.change(event.body["kept"])
         elif event.kind == "bill":
             self.add(event.body)
 

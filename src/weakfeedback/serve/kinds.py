@@ -24,16 +24,20 @@ from weakfeedback.live.report import plain
 from weakfeedback.live.router import Router
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.limits import HISTORY_LIMIT, MATRIX_LIMIT, PAIRS_LIMIT, STAGES_LIMIT
-from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, Problem, TellRequest
+from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, ModelsRequest, Problem, TellRequest
 from weakfeedback.serve.outputs import LabelComparator, differ
 from weakfeedback.serve.promised import (
     CHANGES,
     billed_promise,
     change,
     is_promised,
+    money_told,
     promise_arguments,
     promise_body,
+    stages_told,
 )
+from weakfeedback.settings.catalog import POLICIES, canonical_name
+from weakfeedback.settings.setting import find_name
 
 STATED_BOUND = (
     "Money: whatever the models answer, at most that of the last model alone, plus 5 %, plus 50 calls of it, at the "
@@ -138,6 +142,10 @@ class Kind:
     def recost(self, live: Any, given: dict[str, Any]) -> None:
         """Continue with new prices."""
         raise Problem("not_offered", f"a {self.name} learner has no prices")
+
+    def change_models(self, live: Any, given: ModelsRequest) -> None:
+        """Add, remove or replace a model."""
+        raise Problem("not_offered", f"the stages of a {self.name} learner cannot change: make another one")
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         """Learn rows in which all stages ran."""
@@ -248,6 +256,25 @@ class Compared(Kind):
             for j in range(i + 1, K)
         ]
 
+    def told(
+        self,
+        report: Any,
+        costs: list[float],
+        shares: list[float | None],
+        settled: int,
+        pairs: list[dict[str, Any]] | None = None,
+        alone: float | None = None,
+    ) -> dict[str, Any]:
+        """Return a report as data; ``alone`` is what the last stage alone would have cost."""
+        whole = report.spent + report.saved_alone if alone is None else alone
+        found = stages_told(report, report.rounds, self.names, costs, shares) | {"settled": settled}
+        if pairs is not None:
+            found["disagreement"] = pairs
+        found |= money_told(report, report.saved_alone, self.names[-1], whole)
+        if pairs is not None:
+            found["weak_dominance"] = WEAK_DOMINANCE
+        return {**found, "details": report.to_dict()}
+
 
 class CascadeKind(Compared):
     """Stages of rising cost; all stages up to the chosen one are called."""
@@ -257,6 +284,10 @@ class CascadeKind(Compared):
 
     def make(self, seed: int, compiled: bool) -> Live:
         config = self.config
+        if config.policy is not None:
+            canonical_name(
+                "cascade", config.policy
+            )  # a name of those that decide after every answer is refused
         return Cascade(
             len(self.names),
             config.stage_costs,
@@ -333,21 +364,8 @@ class CascadeKind(Compared):
     def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
         report = billed_report(live, invoice)
         costs = report.stage_costs.tolist()
-        total = np.cumsum(costs).tolist()
-        alone = report.spent + report.saved_alone
-        return {
-            "policy": report.policy,
-            "rounds": report.rounds,
-            "pending": report.pending,
-            "stages": _stages(self.names, costs, plain(report.arm_shares)),
-            "settled": live.settled(),
-            "disagreement": self.pairs(report, report.comparisons, total, report.error_cost),
-            "spent": report.spent,
-            "wasted": report.wasted,
-            "saved": _saved(self.names[-1], report.saved_alone, alone),
-            "weak_dominance": WEAK_DOMINANCE,
-            "details": report.to_dict(),
-        }
+        pairs = self.pairs(report, report.comparisons, np.cumsum(costs).tolist(), report.error_cost)
+        return self.told(report, costs, plain(report.arm_shares), live.settled(), pairs)
 
 
 class ContextualKind(CascadeKind):
@@ -445,10 +463,10 @@ class AdaptiveKind(CascadeKind):
             common |= promise_arguments(config, self.names)
         else:
             common = {"policy": "USS-A", **common, **unpromised(config)}
-        made = Cascade(len(self.names), config.stage_costs, config.error_cost, **common)
-        if made.core.opening != self.opening:
-            raise ValueError(f"policy must be one that decides after every answer, got {config.policy!r:.60}")
-        return made
+            find_name(
+                "policy", common["policy"], [n for n in POLICIES["adaptive"] if n not in POLICIES["cascade"]]
+            )
+        return Cascade(len(self.names), config.stage_costs, config.error_cost, **common)
 
     def code(self) -> dict[str, Any]:
         return {}
@@ -511,17 +529,7 @@ class AdaptiveKind(CascadeKind):
             return promise_body(report, self.names, live.core.terms.prices, shares)
         costs, rounds = report.stage_costs.tolist(), report.rounds
         shares = [int(count) / rounds if rounds else None for count in report.stopped]
-        return {
-            "policy": report.policy,
-            "rounds": rounds,
-            "pending": report.pending,
-            "stages": _stages(self.names, costs, shares),
-            "settled": live.settled(),
-            "spent": report.spent,
-            "wasted": report.wasted,
-            "saved": _saved(self.names[-1], report.saved_alone, report.spent + report.saved_alone),
-            "details": report.to_dict(),
-        }
+        return self.told(report, costs, shares, live.settled())
 
 
 class RouterKind(Compared):
@@ -563,6 +571,29 @@ class RouterKind(Compared):
             raise Problem("invalid", "stage_costs are those of a cascade: give prices", field="stage_costs")
         reprice(live, given.get("prices"), given, self.names)
 
+    def change_models(self, live: Any, given: ModelsRequest) -> None:
+        if sum(one is not None for one in (given.add, given.remove, given.replace)) != 1:
+            raise Problem("invalid", "one of add, remove and replace must be given")
+        if given.add is not None:
+            if len(self.names) >= STAGES_LIMIT:
+                raise Problem(
+                    "too_many_stages", f"models must be at most {STAGES_LIMIT} in number", field="add"
+                )
+            live.add_model(price=given.add.price, name=given.add.name)
+        elif given.remove is not None:
+            live.remove_model(given.remove)
+        elif given.replace is not None:
+            live.replace_model(given.replace.model, price=given.replace.price, name=given.replace.name)
+
+    def with_models(self, body: dict[str, Any]) -> Any:
+        """Return the configuration after the models have changed."""
+        born = self.config.prices
+        prices = [price if was < 0 else born[was] for price, was in zip(body["prices"], body["kept"])]
+        news = {"models": body["names"], "prices": prices}
+        if self.config.reference is not None:
+            news["reference"] = body["names"][body["reference"]]
+        return self.config.model_copy(update=news)
+
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         if contexts is not None:
             raise Problem("wrong_context", "contexts must be left out for a router learner", field="contexts")
@@ -577,19 +608,8 @@ class RouterKind(Compared):
             return promise_body(report, self.names, live.core.terms.prices, shares)
         prices, decided = report.prices.tolist(), sum(report.answers)
         shares = [count / decided if decided else None for count in report.answers]
-        return {
-            "policy": report.policy,
-            "rounds": report.rounds,
-            "pending": report.pending,
-            "stages": _stages(self.names, prices, shares),
-            "settled": report.settled,
-            "disagreement": self.pairs(report, report.compared, prices, report.error_cost),
-            "spent": report.spent,
-            "wasted": report.wasted,
-            "saved": _saved(self.names[-1], report.saved_alone, report.last_alone),
-            "weak_dominance": WEAK_DOMINANCE,
-            "details": report.to_dict(),
-        }
+        pairs = self.pairs(report, report.compared, prices, report.error_cost)
+        return self.told(report, prices, shares, report.settled, pairs, report.last_alone)
 
 
 class AllocationKind(Kind):
@@ -715,15 +735,6 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
                 "invalid", f"options must be those of the policy, got {name!r:.60}", field="options"
             )
     return options
-
-
-def _stages(names: list[str], costs: list[float], shares: list[float | None]) -> list[dict[str, Any]]:
-    return [{"name": n, "cost": c, "stopped_share": s} for n, c, s in zip(names, costs, shares)]
-
-
-def _saved(last: str, amount: float, alone: float) -> dict[str, Any]:
-    share = amount / alone if alone > 0.0 else None
-    return {"against": f"{last} alone", "amount": amount, "share": share, "estimated": True}
 
 
 __all__ = ["KINDS", "Kind", "kind_of"]

@@ -27,6 +27,7 @@ from weakfeedback.serve.kinds import Kind, kind_of
 from weakfeedback.serve.models import (
     CalibrateRequest,
     FeedbackRequest,
+    ModelsRequest,
     Problem,
     TellRequest,
     WarmStartRequest,
@@ -50,6 +51,7 @@ EXTRA = {
     "feedback": ("outputs", "spent", "tokens"),
     "warm": ("digest",),
     "calibrate": ("digest",),
+    "models": ("digest",),
 }
 
 
@@ -265,12 +267,23 @@ class Learner:
             self.counts[_COUNTED[kind]] += 1
         elif kind in ("recost", "promise"):
             self.revision += 1
+        elif kind == "models":
+            self._take_models(event.body)
         elif kind == "archive":
             self.archived = True
         elif kind == "audit":
             self._keep_audit(event.body)
         for observer in self.observers.values():
             observer.see(event, self)
+
+    def _take_models(self, body: dict[str, Any]) -> None:
+        """Go on with other models."""
+        kind: Any = self.kind
+        self.revision += 1
+        self.config = kind.with_models(body)
+        self.kind, live = kind_of(self.config), cast(Any, self.live)
+        live.seat(len(self.kind.names))
+        self.kind.named(live)
 
     def _stop(self, stage: str) -> None:
         self.stops[stage] = self.stops.get(stage, 0) + 1
@@ -388,14 +401,29 @@ class Learner:
         return made + int(self.config.pending_ttl * 1e6)
 
     def skip_ids(self) -> list[Event]:
-        """Leave a random gap: the store is a copy, and does not know which ids were given out since."""
+        """Leave a random gap: the store is a copy, and does not know which ids were given out since.
+
+        Nor does a promise know how much of its allowance was used up.
+        """
         self.core.skip(self.core.ledger.next + 1 + secrets.randbelow(GAP), 1)
+        if getattr(self.core.terms, "promise", None) is not None:
+            self.live.forfeit()  # type: ignore[attr-defined]
         return self._settle()
 
     def recost(self, given: dict[str, Any]) -> list[Event]:
         """Continue with new prices."""
         try:
             self.kind.recost(self.live, given)
+        except ValueError as error:
+            code = error.code if isinstance(error, Refused) else "invalid"
+            raise Problem(code, str(error)) from None
+        return self._settle()
+
+    def change_models(self, given: ModelsRequest, key: str | None, digest: str | None) -> list[Event]:
+        """Add, remove or replace a model; comparisons under way are cancelled."""
+        try:
+            with self.outbox.tagged(key, _digest(digest)):
+                self.kind.change_models(self.live, given)
         except ValueError as error:
             code = error.code if isinstance(error, Refused) else "invalid"
             raise Problem(code, str(error)) from None
@@ -486,7 +514,7 @@ class Learner:
         rows, self._batch = self._batch, []
         events, self._events = self._events, []
         self._committer = committer
-        return committer.commit(rows, lambda: self._stored(events))
+        return committer.commit(rows, lambda: self._drop_stored(events))
 
     def commit(self) -> asyncio.Future[Any] | None:
         """Return a new future of the commit of everything handed over; None if all of it is stored."""
@@ -494,7 +522,7 @@ class Learner:
             return None
         return self._committer.commit([])
 
-    def _stored(self, events: list[Event]) -> None:
+    def _drop_stored(self, events: list[Event]) -> None:
         """Forget what is kept in memory only until it is in the store."""
         for event in events:
             if event.kind in ENDS:

@@ -74,6 +74,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "starting": (503, "The service is starting"),
     "learner_replaying": (503, "The learner is read again"),
     "standby": (503, "Another process owns the store"),
+    "moving": (503, "The learner moves to another instance"),
     "stopping": (503, "The service is stopping"),
 }
 # those of the proxy alone
@@ -322,6 +323,29 @@ class CostsRequest(Model):
     agree: Annotated[float, Field(gt=0.5, lt=1.0)] | None = None
     budget: Positive | None = None
     reference: Text | None = None
+
+
+class ModelPrice(Model):
+    """A model of a router, and what a call of it costs."""
+
+    name: Text
+    price: Amount
+
+
+class Replacement(Model):
+    """A model that takes the place of another, under its name and at its price unless others are given."""
+
+    model: Text
+    name: Text | None = None
+    price: Amount | None = None
+
+
+class ModelsRequest(Model):
+    """A change of the models of a router: ``add`` one, ``remove`` one, or ``replace`` one by another."""
+
+    add: ModelPrice | None = None
+    remove: Text | None = None
+    replace: Replacement | None = None
 
 
 # -- decisions

@@ -65,6 +65,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         {"results": [{"result": "accepted", "id": 17, "differ": [[0, 1]], "wants_label": False}]},
     ),
     "cancel": ({"cost": 0.001, "reason": "the caller has gone"}, {"result": "cancelled", "id": 17}),
+    "change_models": ({"add": {"name": "medium", "price": 0.004}}, None),
     "recost": ({"stage_costs": [0.001, 0.015, 1.5], "error_cost": 10}, None),
     "warm_start": (
         {"outputs": [["spam", "spam", "ham"], ["ham", "ham", "ham"]]},

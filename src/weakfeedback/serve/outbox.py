@@ -52,7 +52,7 @@ class Outbox:
         self, kind: str, decision: int | None, body: dict[str, Any], ahead: int = 0, tag: Tag | None = None
     ) -> Row:
         """Return the row of a future event that comes after ``ahead`` others."""
-        key, extra = tag or self._tag
+        key, extra = tag or (NO_TAG if kind == "cancel" else self._tag)
         if extra:
             body = {**body, **extra}
         now = self._clock()

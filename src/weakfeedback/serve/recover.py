@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,11 +37,21 @@ class Recovered:
 
 
 def recover_all(
-    store: Store, *, trust: bool = False, clock: Clock = now, compiled: bool = False
+    store: Store,
+    *,
+    trust: bool = False,
+    clock: Clock = now,
+    compiled: bool = False,
+    wanted: Callable[[str], bool] = lambda _: True,
 ) -> Recovered:
-    """Recover all learners of a store. JournalError names the first learner and event that cannot be replayed."""
+    """Recover all learners of a store whose names are ``wanted``.
+
+    JournalError names the first learner and event that cannot be replayed.
+    """
     found = Recovered(compiled=compiled)
     for stored in store.learners():
+        if not wanted(stored.name):
+            continue
         if store.last(stored.id)[0] < 0:  # the process ended before the learner was created
             found.empty[stored.name] = stored.id
             continue

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weakfeedback.journal import JournalError, OwnedElsewhere, Store, StoreUnavailable
 from weakfeedback.plaintext import counted
@@ -27,7 +27,11 @@ from weakfeedback.serve.models import Problem
 from weakfeedback.serve.operations import answering, auditing, deciding, lookup, registry, reporting, teaching
 from weakfeedback.serve.outbox import Clock, now
 from weakfeedback.serve.recover import Recovered, missing_in, recover_all
+from weakfeedback.serve.sharing import Sharing
 from weakfeedback.serve.steps import BACK_OFF, Steps, check_whole
+
+if TYPE_CHECKING:
+    from weakfeedback.serve.telemetry import Telemetry
 
 TICK = 1.0  # seconds between checks for expired decisions
 DURABILITY = {"full": True, "process": False}
@@ -48,6 +52,7 @@ class Options:
     tick: float = TICK
     standby: bool = False  # wait for a store that another process owns
     restored: bool = False  # at the start, accept a store that has lost events, and skip ids
+    shared: str | None = None  # share the store with others, who reach this instance at this address
 
 
 class Service:
@@ -66,6 +71,7 @@ class Service:
     info = registry.info
     infos = registry.infos
     recost = registry.recost
+    change_models = registry.change_models
     archive = registry.archive
     # decisions, from their beginning to their end
     decide = deciding.decide
@@ -107,13 +113,16 @@ class Service:
         self.committer: Committer | None = None
         self.draining = False  # no longer ready, but requests in progress are finished
         self.models: list[str] = []  # learners that serve OpenAI clients
+        self.telemetry: Telemetry | None = None  # who hears of spans, with the extra
         self.commits = 0
         self.last_snapshot: float | None = None
         self.fatal: BaseException | None = None  # why the service stopped on its own
         self.ended = asyncio.Event()
+        self.when_stopped: Callable[[], Awaitable[Any]] | None = None
         self.empty: dict[str, int] = {}  # ids of learners that were named but never created
         self.making = asyncio.Lock()  # one learner at a time is created
         self.steps = Steps(self)
+        self.sharing = None if self.options.shared is None else Sharing(self, self.options.shared)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._was_owner = False
         self._identity = ""
@@ -133,9 +142,11 @@ class Service:
         Raises JournalError if the store cannot be trusted, OSError if it cannot be read. If another process owns it
         and ``options.standby`` is set, all this happens later, when that process has released the store.
         """
-        self._then = [] if then is None else [then]
+        self._then = [] if then is None or self.sharing is not None else [then]
         try:
             await self._own()
+            if self.sharing is not None:
+                await self.sharing.begin(then)
         except OwnedElsewhere as error:
             if not self.options.standby:
                 raise
@@ -147,17 +158,27 @@ class Service:
         self.steps.compile(list(self.learners.values()))
 
     async def when_owned(self, work: Callable[[], Awaitable[Any]]) -> None:
-        """Run ``work`` now if the store is owned, otherwise when it is, after the ``then`` of ``start``."""
-        if self.state != "ready":
+        """Run ``work`` now if the store is owned, otherwise when it is, after the ``then`` of ``start``.
+
+        Of a shared store: for the learners that are owned now, and for others as soon as they are; see `is_arriving`.
+        """
+        if self.sharing is None and self.state != "ready":
             self._then.append(work)
             return
         try:
-            await work()
+            await (work() if self.sharing is None else self.sharing.when_taken(work))
         except Problem as problem:
             raise StoreUnavailable(0, problem.detail) from None
 
+    def is_arriving(self, name: str) -> bool:
+        """Whether a learner of this name is or would be among those that were just read."""
+        return self.sharing is None or self.sharing.is_arriving(name)
+
     def when_owned_again(self, work: Callable[[], Awaitable[Any]]) -> None:
-        """Run ``work`` each time the store was lost and is owned again; others may have owned it in between."""
+        """Run ``work`` each time the store was lost and is owned again; others may have owned it in between.
+
+        Of a shared store nothing is owned again: what is taken is new.
+        """
         self._again.append(work)
 
     def _stand_by(self, error: BaseException) -> None:
@@ -174,20 +195,25 @@ class Service:
         began = time.perf_counter()
 
         def opened() -> tuple[Store, Store, Recovered]:
-            waiting = {"wait": True, "stop": self._leaving.is_set} if wait else {}
-            store = self._open(create=not self._was_owner, **waiting)
+            more: dict[str, Any] = {"wait": True, "stop": self._leaving.is_set} if wait else {}
+            if self.options.shared is not None:
+                more["shared"] = self.options.shared
+            store = self._open(create=not self._was_owner, **more)
             try:
                 if self._leaving.is_set():
                     raise StoreUnavailable(0, "the service is stopping")
                 self._check_store(store)
-                found = recover_all(store, trust=trust, clock=clock, compiled=self.options.compiled)
+                found = Recovered()
+                if self.sharing is None:  # otherwise no learner is owned yet
+                    found = recover_all(store, trust=trust, clock=clock, compiled=self.options.compiled)
                 return store, self._open(read_only=True), found
             except BaseException:
                 store.close()
                 raise
 
         store, self.reader, found = await asyncio.to_thread(opened)
-        again, restored = (self._again, False) if self._was_owner else ([], self.options.restored)
+        first = not self._was_owner or self.sharing is not None
+        again, restored = ([], self.options.restored) if first else (self._again, False)
         self.store, self._was_owner, self._identity = store, True, store.identity
         for words in found.warnings:
             log.warning(words)
@@ -203,7 +229,7 @@ class Service:
                     learner.outbox.ahead / 1e6,
                 )
         sync = DURABILITY[self.options.durability]
-        self.committer = Committer(store, loop, sync=sync, failed=self._lost, watch=self._committed)
+        self.committer = Committer(store, loop, sync=sync, failed=self._handle_loss, watch=self._count_commit)
         if restored or store.is_moved():
             self._skip_ids(store, self.committer)
         before, self.state = self.state, "ready"
@@ -238,11 +264,11 @@ class Service:
             raise Problem("store_unavailable", "the store is not open: repeat the request", retry_after=1)
         return self.store, self.committer
 
-    def _committed(self, seconds: float, events: int) -> None:
+    def _count_commit(self, seconds: float, events: int) -> None:
         self.commits += 1
         self.metrics.committed(seconds, events)
 
-    def _lost(self, error: BaseException) -> None:
+    def _handle_loss(self, error: BaseException) -> None:
         """Handle a failed commit: the state in memory is no longer valid. Runs in the loop's thread."""
         if self.state != "ready":
             return
@@ -250,6 +276,8 @@ class Service:
         self._acknowledged = {one.id: (one.name, one.committed) for one in self.learners.values()}
         self.state = "replaying"
         self.learners = {}
+        if self.sharing is not None:
+            self.sharing.forget()
         if self._returning is None or self._returning.done():
             self._returning = self.spawn(self._return())
 
@@ -298,9 +326,11 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if was == "ready":
-            await self.steps.take_snapshots()
+            await self.steps.take_snapshots(list(self.learners.values()))
         await asyncio.to_thread(self._let_go)
         self.steps.close()
+        if self.when_stopped is not None:
+            await self.when_stopped()
         self.state = "stopped"
         self.ended.set()
 
@@ -318,9 +348,15 @@ class Service:
         self.check_ready()
         learner = self.learners.get(name)
         if learner is None:
+            self.check_here(name)
             raise Problem("unknown_learner", f"there is no learner {name!r:.70}")
         check_whole(learner)
         return learner
+
+    def check_here(self, name: str) -> None:
+        """Raise Problem if another instance owns the learner of this name, or would own it."""
+        if self.sharing is not None:
+            self.sharing.check_here(name)
 
     def check_ready(self) -> None:
         """Raise Problem if the service cannot serve now."""

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from tests.rig.fake import FakeUpstream
 from tests.rig.harness import opener, quick
 from tests.rig.raw_http import RIGHT, ask, body_of
-from tests.rig.upstreams import MODELS, Running, free_port, learner, until
+from tests.rig.upstreams import MODELS, Running, free_port, learner, stage, until
 
 from weakfeedback.journal import OwnedElsewhere, open_store
 from weakfeedback.serve.app import make_app
@@ -136,6 +136,39 @@ def test_the_judge_of_an_adaptive_learner_is_an_option_of_its_policy(tmp_path):
     asyncio.run(work())
     with pytest.raises(ValueError, match="judge must be last or score, for adaptive, got 'lst'"):
         read_proxied("learner[0]", {**table, "judge": "lst"}, {"fake": None})
+
+
+def test_models_of_the_file_are_added_removed_and_replaced(tmp_path):
+    """What is known of the others stays; behind the name of a stage there may be another model."""
+    first, second = learner(), learner()
+    first["stage"] = [first["stage"][0], first["stage"][2]]
+    third = learner()
+    third["stage"] = [stage("small", "medium-2", 50.0), third["stage"][1]]
+
+    async def played(table, rounds):
+        async with chatting(tmp_path / "s.db", table) as chat:
+            counts = chat.service.learners["support"].core.counts
+            for k in range(rounds):
+                await chat.ask(f"What is {k} * 7?")
+            told = await chat.service.report("support")
+            after = chat.service.learners["support"].core.counts
+            return counts, after, told
+
+    async def work():
+        _, one, before = await played(first, 30)
+        two, _, told = await played(second, 30)
+        assert two.compared[0, 2] == one.compared[0, 1] > 0
+        assert (two.compared[0, 1], two.compared[1, 2]) == (0, 0)
+        assert [line["name"] for line in told["proxy"]["stages"]] == ["small", "medium", "large"]
+        assert told["proxy"]["stages"][2]["calls"] >= before["proxy"]["stages"][1]["calls"] > 0
+        three, _, last = await played(third, 5)
+        assert three.compared.sum() == 0  # of small nothing is known any more
+        assert (three.gone > 0, last["rounds"]) == (True, 65)
+        assert last["spent"] > told["spent"]
+        again, _, _ = await played(third, 1)
+        assert again.gone == three.gone
+
+    asyncio.run(work())
 
 
 def test_what_was_learned_survives_and_open_decisions_are_taken_back(tmp_path):
@@ -321,7 +354,7 @@ def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp
             own = chat.service.learners["support"]
             while own.committed < 2:
                 await asyncio.sleep(0.01)
-            chat.service._lost(OSError("somebody else has taken over"))
+            chat.service._handle_loss(OSError("somebody else has taken over"))
             while len(opened) < 2 or chat.service.state != "ready":
                 await asyncio.sleep(0.01)
             back.set()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.adaptive.models import with_models
 from weakfeedback.live.answers import (
     Comparer,
     Content,
@@ -98,9 +99,8 @@ class PromisedRouterGame(RouterGame):
     def __init__(self, K: int, code: Comparer, timeout: float | None) -> None:
         super().__init__(K, code, timeout)
         self.alters = {"recost": self.recost, "promise": self.change, "self_check": self.check_again}
-        self.alters["unseen"] = self.unseen
+        self.alters |= {"unseen": self.unseen, "models": self.change_models}
         self.refuses = OFFERS
-        self._no_scores = freeze(np.full(K, np.nan))
         self._no_chances = freeze(np.zeros(0))
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
@@ -110,7 +110,8 @@ class PromisedRouterGame(RouterGame):
         return {**asked, **undrawn}, tuple(undrawn)
 
     def bind(self, driver: Interpreted) -> None:
-        self.driver, self.policy = driver, driver.policy
+        self.driver, self.policy, self.K = driver, driver.policy, int(driver.policy.K)
+        self._no_scores = freeze(np.full(self.K, np.nan))
         self.ask, self.learn_from = driver.method("next_stage"), driver.method("update")
         self.turn, self.lose, self.spare = (driver.method(name) for name in ("turn_to", "lost", "spared"))
 
@@ -296,6 +297,20 @@ class PromisedRouterGame(RouterGame):
         """Promise something else from the next request on."""
         promised = changed(body, terms.promise, counts.promise.total.requests, self.driver)
         return Altered(body, terms=terms._replace(promise=promised))
+
+    def change_models(
+        self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: Any
+    ) -> Altered:
+        """Go on with other models; the tokens and the bound go on, too."""
+        new, kept, reference = self._other_terms(body, terms), body["kept"], body["reference"]
+        old, requests = terms.promise, counts.promise.total.requests
+        since = tuple((kept.index(one), t) for one, t in old.since if one in kept)
+        if kept[reference] != old.reference and old.reference in kept:
+            since = (*since, (kept.index(old.reference), requests))[-100:]
+        policy = with_models(self.driver.write_back(), new.costs, kept, reference)
+        promised = old._replace(reference=reference, since=since, names=None)
+        after = counts.after_models(kept, new.prices)
+        return Altered(body, after, new._replace(promise=promised), policy)
 
     def unseen(self, body: dict[str, Any], counts: RouterCounts, terms: Any, rng: Any) -> Altered:
         """Let an answer go out although the reference failed; its request is counted already."""

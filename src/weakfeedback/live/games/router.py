@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weakfeedback.contract.decisions import checked_call
+from weakfeedback.contract.models import square_of
 from weakfeedback.live import storage
 from weakfeedback.live.answers import (
     Comparer,
@@ -49,6 +50,7 @@ NUMBERS = ("cancelled", "learned", "asked")
 SUMS = ("spent", "alone", "allowed", "wasted")
 FORGETS = {"certificate": "certificate is not offered for {} with a memory: use audit"}
 NO_WARM = {"warm_start": "warm_start is not for {}, which has no warm_pairs()"}
+FIXED = {"models": "the models of {} cannot be changed while it runs"}
 Call = tuple[int, ...]  # models, in increasing order
 
 
@@ -147,6 +149,7 @@ class RouterCounts(NamedTuple):
     wasted: float = 0.0  # reported as spent on cancelled decisions
     promise: Any = None  # `PromiseCounts`, where something is promised
     labels: tuple[tuple[str | None, ...], ...] = ()  # of the groups of each feature, where features are known
+    gone: int = 0  # answers of models that are no longer there
 
     @classmethod
     def of(cls, prices: list[float]) -> RouterCounts:
@@ -158,7 +161,7 @@ class RouterCounts(NamedTuple):
     @property
     def decided(self) -> int:
         """All decisions, cancelled or not."""
-        return sum(self.answers)
+        return sum(self.answers) + self.gone
 
     @property
     def rounds(self) -> int:
@@ -192,10 +195,22 @@ class RouterCounts(NamedTuple):
         """Count a new period of prices."""
         return self._replace(allowed=finite(self.allowed + prices[-1]))
 
+    def after_models(self, kept: Sequence[int], prices: list[float]) -> RouterCounts:
+        """Count for other models, ``kept[k]`` being what model k was before, -1 for a new one."""
+        none = np.zeros((len(kept), len(kept)), dtype=np.int64)
+        calls, answers = (
+            tuple(one[was] if was >= 0 else 0 for was in kept) for one in (self.calls, self.answers)
+        )
+        differed, compared = (square_of(one, kept, none) for one in (self.differed, self.compared))
+        gone = self.decided - sum(answers)
+        news = self._replace(differed=differed, compared=compared, calls=calls, answers=answers, gone=gone)
+        return news.after_recost(prices)
+
     def state(self) -> dict[str, Any]:
         """Return everything as plain data."""
         arrays = {name: storage.encode(np.array(getattr(self, name), dtype=np.int64)) for name in ARRAYS}
-        return arrays | {name: getattr(self, name) for name in NUMBERS + SUMS}
+        gone = {"gone": self.gone} if self.gone else {}
+        return arrays | {name: getattr(self, name) for name in NUMBERS + SUMS} | gone
 
     @classmethod
     def from_state(cls, models: int, state: Any, learned: int) -> RouterCounts:
@@ -203,7 +218,8 @@ class RouterCounts(NamedTuple):
         square = np.zeros((models, models), dtype=np.int64)
         fresh = dict(zip(ARRAYS, (square, square, square[0], square[0])))
         found = storage.restored_counts(
-            state, {**fresh, **dict.fromkeys(NUMBERS, 0), **dict.fromkeys(SUMS, 0.0)}
+            {"gone": 0, **state} if isinstance(state, dict) else state,
+            {**fresh, **dict.fromkeys((*NUMBERS, "gone"), 0), **dict.fromkeys(SUMS, 0.0)},
         )
         counts = cls(
             **{**found, "calls": tuple(found["calls"].tolist()), "answers": tuple(found["answers"].tolist())}
@@ -215,8 +231,9 @@ class RouterCounts(NamedTuple):
             and not np.tril(counts.compared).any()
             and (answers >= 0).all()
             and (answers <= calls).all()
-            and 0 <= counts.cancelled <= answers.sum()
-            and 0 <= counts.learned <= counts.asked <= answers.sum()
+            and counts.gone >= 0
+            and 0 <= counts.cancelled <= counts.decided
+            and 0 <= counts.learned <= counts.asked <= counts.decided
             and all(0.0 <= found[name] < math.inf for name in SUMS)
         )
         if not sound:
@@ -260,7 +277,7 @@ class RouterGame:
 
     def __init__(self, K: int, code: Comparer, timeout: float | None) -> None:
         self.K, self.code, self.timeout = K, code, timeout
-        self.alters = {"recost": self.recost, "warm": self.warm}
+        self.alters = {"recost": self.recost, "warm": self.warm, "models": self.change_models}
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         call, differ = freeze(np.zeros(1, dtype=np.bool_)), freeze(np.zeros((1, 1), dtype=np.bool_))
@@ -283,13 +300,15 @@ class RouterGame:
     def bind(self, driver: Interpreted) -> None:
         method, policy = driver.method, driver.policy
         self.driver, self.policy = driver, policy
+        self.K = int(getattr(policy, "K", self.K))
         self.select, self.start = method("select"), method("start")
         self.update, self.free = method("update_pairs"), method("cancel")
         self.turn: Any = method("turn_to") if callable(getattr(policy, "turn_to", None)) else None
         warms = callable(getattr(policy, "warm_pairs", None))
         self.warm_row: Any = method("warm_pairs") if warms else None
         forgets = getattr(policy, "memory", 0) > 0
-        self.refuses = {**({} if warms else NO_WARM), **(FORGETS if forgets else {})}
+        fixed = {} if callable(getattr(policy, "with_models", None)) else FIXED
+        self.refuses = {**({} if warms else NO_WARM), **(FORGETS if forgets else {}), **fixed}
 
     def check(self, policy: Any, terms: RouterTerms) -> None:
         check_costs(policy, terms.costs, "c", "prices / error_cost", "model")
@@ -451,6 +470,22 @@ class RouterGame:
         new = terms_of(body["stage_costs"], body["error_cost"], self.K)
         self.driver.method("reprice")(freeze(np.array(new.prices) / new.error_cost))
         return Altered(body, counts.after_recost(new.prices), new)
+
+    def change_models(
+        self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: Any
+    ) -> Altered:
+        """Go on with other models: what is known of pairs that stay is kept, and a period of prices begins."""
+        new, kept = self._other_terms(body, terms), body["kept"]
+        policy: Any = self.driver.write_back()
+        return Altered(body, counts.after_models(kept, new.prices), new, policy.with_models(new.costs, kept))
+
+    def _other_terms(self, body: dict[str, Any], terms: RouterTerms) -> RouterTerms:
+        stayed = [was for was in body["kept"] if was >= 0]
+        if stayed != sorted(set(stayed)) or not set(stayed) <= set(range(self.K)):
+            raise ValueError(
+                f"kept must be models in increasing order, -1 for new ones, got {short(body['kept'])}"
+            )
+        return terms_of(body["prices"], terms.error_cost, len(body["kept"]))
 
     def warm(
         self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: np.random.Generator

@@ -1,9 +1,11 @@
 """Pay-to-compare: trust the model that is cheapest by the posterior, and compare only while it is worth the price."""
 
+import copy
 import math
 
 import numpy as np
 
+from weakfeedback.contract.models import square_of
 from weakfeedback.routing.events import added
 from weakfeedback.routing.prices import model_prices
 from weakfeedback.routing.tails import below, mean_excess
@@ -307,3 +309,21 @@ class PayToCompare:
         self.since = self.t
         self.spent = 0.0
         self.weigh_all()
+
+    def with_models(self, prices, kept):
+        """Return the policy for other models: ``kept[k]`` is what model k was before, -1 for a new one.
+
+        What is known of pairs that stay is kept, no comparison is open, and the bound on spending restarts.
+        """
+        found = copy.copy(self)
+        found.c = model_prices(prices)
+        found.K = found.c.size
+        fresh = np.zeros((found.K, found.K))
+        found.D, found.N = square_of(self.D, kept, fresh), square_of(self.N, kept, fresh)
+        found.asked, found.cheap, found.low = fresh.copy(), fresh.copy(), fresh.copy()
+        found.take_tables(self, kept)
+        found.reprice(prices)
+        return found
+
+    def take_tables(self, before, kept):
+        """Take over other tables of the policy ``before`` the models changed."""

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from weakfeedback.contract.models import pairs_table, square_of
 from weakfeedback.routing.policies.pay_to_compare import LEAST_PRICE, PayToCompare
 from weakfeedback.routing.prices import LEAST_YIELD, model_prices, yield_table
 from weakfeedback.routing.tails import below, mean_excess
@@ -346,6 +347,22 @@ class SecondLooks(PayToCompare):
         self.extra = 0.0
         self.paid = 0.0
         self.weigh_all()
+
+    def take_tables(self, before, kept):
+        """Take over what is known of the groups of pairs that stay, and their yields."""
+        K = self.K
+        fresh = np.zeros((K * (K - 1) // 2, self.Q + 1, self.G + 1))
+        self.D1 = pairs_table(before.D1, kept, before.K, fresh)
+        self.N1 = pairs_table(before.N1, kept, before.K, fresh)
+        self.open = fresh
+        self.w = pairs_table(
+            before.w, kept, before.K, np.zeros((len(fresh), self.Q, self.prior.size)) + self.prior
+        )
+        self.L = pairs_table(before.L, kept, before.K, np.zeros((len(fresh), self.Q + 1)))
+        self.yields = square_of(before.yields, kept, np.ones((K, K)))
+        self.stated = self.c.copy()
+        self.seen, self.group = before.seen.copy(), before.group.copy()
+        self.own = np.zeros(K, dtype=np.bool_)
 
     def pair(self, i, j):
         """Return the number of a pair i < j."""

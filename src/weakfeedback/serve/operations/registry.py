@@ -7,10 +7,12 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
+from weakfeedback.live.warning import prices_told_elsewhere
 from weakfeedback.serve.kinds import kind_of
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.limits import LEARNERS_LIMIT
-from weakfeedback.serve.models import CostsRequest, Problem
+from weakfeedback.serve.models import CostsRequest, ModelsRequest, Problem
+from weakfeedback.serve.operations.teaching import run_once
 from weakfeedback.serve.wording import moment, unlike
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ async def create(service: Service, name: str, config: Any) -> tuple[dict[str, An
 async def _create(service: Service, name: str, config: Any) -> tuple[dict[str, Any], bool]:
     kind = kind_of(config)
     async with service.making:
+        service.check_here(name)
         known = service.learners.get(name)
         if known is not None:
             return await service.steps.confirm(known, _check_same(service, known, config)), False
@@ -36,7 +39,8 @@ async def _create(service: Service, name: str, config: Any) -> tuple[dict[str, A
             raise Problem("too_many_learners", f"there may be at most {LEARNERS_LIMIT} learners")
         seed = int.from_bytes(os.urandom(16)) if config.seed is None else config.seed
         try:
-            live = kind.named(await asyncio.to_thread(kind.make, seed, False))
+            with prices_told_elsewhere():
+                live = kind.named(await asyncio.to_thread(kind.make, seed, False))
         except (TypeError, ValueError) as error:
             raise Problem("invalid", str(error)) from None
         service.check_ready()
@@ -127,6 +131,19 @@ async def recost(service: Service, name: str, given: CostsRequest) -> dict[str, 
     if all(settings.get(field) == value for field, value in wanted.items()):
         return await service.steps.confirm(learner, describe(service, learner))
     await service.steps.run(learner, learner.recost, wanted)
+    _warn(learner)
+    return await info(service, name)
+
+
+async def change_models(
+    service: Service, name: str, given: ModelsRequest, key: str | None = None
+) -> dict[str, Any]:
+    """Add, remove or replace a model of a router that runs: what is known of the others stays.
+
+    Comparisons under way are cancelled. Only once per key.
+    """
+    learner = service.learner(name)
+    await run_once(service, learner, "models", learner.change_models, given, key)
     _warn(learner)
     return await info(service, name)
 

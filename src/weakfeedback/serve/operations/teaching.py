@@ -50,9 +50,9 @@ async def run_once(
     """Run a step of a learner with ``given``; if the key was already used for it, return its event instead."""
     digest = check = None
     if key is not None:
-        known, digest = checked_key(key), digest_of(dict(given))
+        known, digest = checked_key(key), digest_of(given.model_dump())
         check = lambda: _find_same(service, learner, kind, known, digest, given)  # noqa: E731
-    units = len(getattr(given, "outputs", ()))
+    units = len(getattr(given, "outputs", "1"))
     result, future = await service.steps.take(learner, work, given, key, digest, check=check, units=units)
     await service.steps.wait(future)
     return result

@@ -7,22 +7,29 @@ from typing import Any
 
 from starlette.routing import BaseRoute, Route
 
+from weakfeedback.serve.api import read_json
+from weakfeedback.serve.app import read_body
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.config import ConfigError, Settings, checked_learner, settle
+from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import (
     CancelRequest,
+    ModelsRequest,
     Problem,
+    Replacement,
 )
 from weakfeedback.serve.proxy.accounts import UpstreamMetrics
 from weakfeedback.serve.proxy.calls import Server
-from weakfeedback.serve.proxy.chat import Proxy
+from weakfeedback.serve.proxy.chat import LARGEST, Proxy
 from weakfeedback.serve.proxy.decider import ENDED, Decider
 from weakfeedback.serve.proxy.dialect import Completions, Dialect
 from weakfeedback.serve.proxy.messages import Messages
+from weakfeedback.serve.proxy.request import learner_of
 from weakfeedback.serve.proxy.responses import Responses
 from weakfeedback.serve.proxy.settings import ProxySettings
 from weakfeedback.serve.proxy.upstream import Upstream, UpstreamSettings
 from weakfeedback.serve.service import Service
+from weakfeedback.validate import brief
 
 Serve = Callable[[Any, Any, Any], Awaitable[None]]
 DIALECTS: dict[str, Callable[[], Dialect]] = {
@@ -31,22 +38,36 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
     "/v1/messages": Messages,
 }
 # what clients of these protocols may ask for, and get a sentence
-SILENT = ("/v1/embeddings", "/v1/completions", "/v1/responses/{rest:path}", "/v1/messages/{rest:path}")
+UNSPOKEN = ("audio", "batches", "completions", "embeddings", "files", "fine_tuning", "images", "moderations")
+SILENT = [f"/v1/{path}" for path in UNSPOKEN] + [f"/v1/{path}/{{rest:path}}" for path in UNSPOKEN]
+SILENT += ["/v1/responses/{rest:path}", "/v1/messages/{rest:path}"]
 
 
 class Guarded:
     """A route of the proxy: checks the token. A process that does not own the store refuses requests."""
 
     def __init__(
-        self, serve: Serve, auth: Auth, path: str, scope: str, service: Service | None = None
+        self,
+        serve: Serve,
+        auth: Auth,
+        path: str,
+        scope: str,
+        service: Service | None = None,
+        shared: Callable[..., Awaitable[Any]] | None = None,
     ) -> None:
         self._serve, self._auth, self._path, self._scope = serve, auth, path, scope
         self._service = service
+        self._shared = shared  # lets another instance answer, if it owns the learner
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
         scope["weakfeedback.route"] = self._path
-        await self._auth.check(scope, dict(scope["headers"]), self._scope, spends=self._scope == "use")
+        headers = dict(scope["headers"])
+        if self._shared is not None and self._auth.level(headers) is not None:  # else it is refused here
+            receive = await self._shared(scope, receive, send, headers)
+            if receive is None:
+                return
+        await self._auth.check(scope, headers, self._scope, spends=self._scope == "use")
         state = self._service.state if self._service is not None else ""
         if state in ("starting", "standby"):
             raise Problem(state, f"the service is {state}", retry_after=1)
@@ -62,15 +83,28 @@ async def refuse(scope: Any, *_: Any) -> None:
 def proxy_routes(proxy: Proxy, auth: Auth, service: Service | None = None) -> list[BaseRoute]:
     """Return the routes of the proxy, for `weakfeedback.serve.app.make_app`."""
 
+    async def to_owner(scope: Any, receive: Any, send: Any, headers: dict[bytes, bytes]) -> Any:
+        raw = await read_body(receive, headers, LARGEST)
+        given = read_json(raw, headers)
+        settings, _ = learner_of(given.get("model") if isinstance(given, dict) else None, proxy.learners)
+        passing = scope["weakfeedback.passing"]
+        return await passing.pass_on(settings.name, scope, receive, send, raw, watch=True)
+
     def spoken(dialect: Callable[[], Dialect]) -> Serve:
         return lambda scope, receive, send: proxy.answer(dialect(), scope, receive, send)
 
+    shared = service is not None and service.sharing is not None
     table: list[tuple[str, Serve, list[str], str]]
     table = [(path, spoken(dialect), ["POST"], "use") for path, dialect in DIALECTS.items()]
     table += [(path, proxy.models, ["GET"], "read") for path in ("/v1/models", "/v1/models/{name}")]
     table += [(path, refuse, ["GET", "POST", "DELETE"], "use") for path in SILENT]
     return [
-        Route(path, Guarded(serve, auth, path, scope, service), methods=methods, name=path)
+        Route(
+            path,
+            Guarded(serve, auth, path, scope, service, to_owner if shared and path in DIALECTS else None),
+            methods=methods,
+            name=path,
+        )
         for path, serve, methods, scope in table
     ]
 
@@ -85,7 +119,9 @@ def make_proxy(
 
     ``servers`` replace upstreams by servers in this process.
     """
-    made: dict[str, Server] = {name: Upstream(settings) for name, settings in upstreams.items()}
+    made: dict[str, Server] = {
+        name: Upstream(settings, telemetry=service.telemetry) for name, settings in upstreams.items()
+    }
     watch = UpstreamMetrics(service.metrics.registry, service)
     proxy = Proxy(learners, {**made, **(servers or {})}, Decider(service, learners), watch)
     service.when_owned_again(lambda: resume_learners(service, proxy))
@@ -99,18 +135,50 @@ async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> No
     that an earlier process left open are cancelled: nothing will answer them.
     """
     for settings in proxy.learners.values():
+        if not service.is_arriving(settings.name):
+            continue
         given = settings.learner()
         known = service.learners.get(settings.name)
         name = "prices" if settings.kind == "router" else "stage_costs"
-        if known is not None and known.config.model_dump().get(name) == given[name]:
-            given[name] = known.settings()[name]
+        if known is not None and known.kind.name == settings.kind:
+            given[name] = _measured(known, name, [stage.name for stage in settings.stages], given[name])
         config = checked_learner(f"{file}: learner {settings.name}", given)
         await settle(service, [(settings.name, config)], file)
-        if service.learner(settings.name).invoice.terms != settings.terms():
+        terms = service.learner(settings.name).invoice.terms
+        before, now = (terms or {}).get("compare"), settings.terms().get("compare")
+        if before is not None and before != now:
+            raise ConfigError(
+                f"{file}: learner {settings.name}: compare was {brief(before)}: other answers would be the same, which "
+                "needs a new certificate; use another name"
+            )
+        await _replace_models(service, settings)
+        if terms != settings.terms():
             await service.note(settings.name, "terms", settings.terms())
         proxy.accept_prices(settings.name, given[name])
-        for id in list(service.learner(settings.name).opened):
-            await service.cancel(settings.name, id, CancelRequest(reason="restart"))
+        await _end_left(service, proxy, settings.name)
+    await proxy.send_bills()
+
+
+def _measured(known: Learner, field: str, names: list[str], stated: list[float]) -> list[float]:
+    """Return the measured prices of stages whose stated ones are as before, unless they would not rise."""
+    born = dict(zip(known.kind.names, getattr(known.config, field)))
+    if any(born.get(name, price) != price for name, price in zip(names, stated)):
+        return stated
+    now = dict(zip(known.kind.names, known.settings()[field]))
+    found = [now.get(name, price) for name, price in zip(names, stated)]
+    return found if field != "prices" or found == sorted(found) else stated
+
+
+async def _replace_models(service: Service, settings: ProxySettings) -> None:
+    """Forget what is known of a stage behind whose name there is another model than before."""
+    before = service.learner(settings.name).invoice.terms
+    if settings.kind != "router" or before is None:
+        return
+    known = {one["name"]: one["model"] for one in before["models"]}
+    for stage in settings.stages:
+        if known.get(stage.name, stage.model) != stage.model:
+            change = ModelsRequest(replace=Replacement(model=stage.name))
+            await service.change_models(settings.name, change)
 
 
 async def resume_learners(service: Service, proxy: Proxy) -> None:
@@ -119,14 +187,19 @@ async def resume_learners(service: Service, proxy: Proxy) -> None:
     These are decisions that another owner left open, or that could not be ended here while there was no store.
     Requests in progress here keep their decisions.
     """
-    left = []
     for name in proxy.learners:
-        learner = service.learner(name)
-        settings = learner.settings()
+        settings = service.learner(name).settings()
         proxy.accept_prices(name, settings.get("prices") or settings["stage_costs"])
-        left += [(name, id) for id in learner.opened if not proxy.is_under_way(name, id)]
     await proxy.send_bills()
-    for name, id in left:
+    for name in proxy.learners:
+        await _end_left(service, proxy, name)
+
+
+async def _end_left(service: Service, proxy: Proxy, name: str) -> None:
+    """Cancel the decisions of a learner that no request in progress here will end."""
+    for id in list(service.learner(name).opened):
+        if proxy.is_under_way(name, id):
+            continue
         try:
             await service.cancel(name, id, CancelRequest(reason="restart"))
         except Problem as problem:
@@ -140,6 +213,8 @@ async def extend(service: Service, auth: Auth, settings: Settings) -> dict[str, 
         proxy = make_proxy(service, settings.upstreams, settings.proxied)
     except ValueError as error:
         raise ConfigError(f"{settings.file}: {error}") from None
+    if service.sharing is not None:
+        service.sharing.finish.append(proxy.finish)
     await service.when_owned(lambda: prepare_learners(service, proxy, settings.file))
     return {
         "routes": proxy_routes(proxy, auth, service),

@@ -1,0 +1,231 @@
+"""Requests that reach an instance which does not own their learner: passed on to the owner, streams too.
+
+The owner checks the token and answers; whoever passes a request on has checked host and origin, and says so by a secret
+that those who share the store have in common. A request is passed on once: if it meets no owner either, that is told to
+the first instance, which looks again for a few seconds and then answers 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from weakfeedback.journal.shards import Member
+from weakfeedback.serve.models import Problem
+from weakfeedback.serve.sharing import PATIENCE, PAUSE, Sharing, moving
+from weakfeedback.serve.trace import CURRENT
+
+PASSED = b"x-weakfeedback-passed"
+OWNER = b"x-weakfeedback-owner"  # tells clients which instance to ask next time
+LARGEST = 16 << 20  # bytes of a body
+NOT_HERE = 421  # how an instance says that it does not own the learner of a request that was passed on
+PATH = re.compile(r"/(?:v1/)?learners/([a-z0-9][a-z0-9_-]{0,63})(?:/.*)?")
+LIST = "/v1/learners"
+# of one connection, made anew here, or added by the gate of this instance
+OWN = ("connection", "keep-alive", "transfer-encoding", "x-request-id", "access-control-allow-origin")
+AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+
+
+class Passing:
+    """Passes requests on to those who share a store."""
+
+    def __init__(self, sharing: Sharing, read_body: Callable[..., Any]) -> None:
+        self._sharing, self._read_body = sharing, read_body
+        self._sessions: dict[int, aiohttp.ClientSession] = {}
+        self._closing: set[asyncio.Task[Any]] = set()
+        sharing.gone.append(self._forget)
+
+    def is_passed(self, headers: dict[bytes, bytes]) -> bool:
+        """Whether another instance has passed a request on."""
+        given = headers.get(PASSED)
+        return given is not None and hmac.compare_digest(given, self._sharing.secret)
+
+    async def route(self, scope: Any, receive: Any, send: Any) -> Any:
+        """Return how to receive a request that is answered here; None if another instance has answered it."""
+        path, headers = scope["path"], scope["weakfeedback.headers"]
+        if path == LIST and scope["method"] == "GET" and not self.is_passed(headers):
+            return await self._gather(scope, receive, send)
+        found = PATH.fullmatch(path)
+        if found is None:
+            return receive
+        return await self.pass_on(found[1], scope, receive, send, watch=path.endswith("/live"))
+
+    async def pass_on(
+        self,
+        name: str,
+        scope: Any,
+        receive: Any,
+        send: Any,
+        body: bytes | None = None,
+        watch: bool = False,
+    ) -> Any:
+        """Let the owner of a learner answer; return how to receive the request if that is this instance, else None.
+
+        With ``watch`` the answer ends as soon as the client leaves.
+        """
+        sharing, headers = self._sharing, scope["weakfeedback.headers"]
+        if sharing.is_here(name):
+            return receive if body is None else _again(body, receive)
+        end = time.monotonic() + PATIENCE
+        if self.is_passed(headers):
+            while sharing.is_coming(name) and time.monotonic() < end:
+                await asyncio.sleep(PAUSE)
+            if sharing.is_here(name):
+                return receive if body is None else _again(body, receive)
+            await send({"type": "http.response.start", "status": NOT_HERE, "headers": [(PASSED, b"0")]})
+            await send({"type": "http.response.body", "body": b""})
+            return None
+        scope.setdefault("weakfeedback.route", "passed on")
+        scope["weakfeedback.learner"] = name
+        if body is None:
+            body = await self._read_body(receive, headers, LARGEST)
+        while True:
+            owner = await sharing.find(name, end)
+            if owner is None:
+                return _again(body, receive)
+            work = self._copy(owner, scope, send, body)
+            if await (work if not watch else _unless_left(work, receive)):
+                return None
+            if time.monotonic() >= end:
+                raise moving(name)
+            await asyncio.sleep(PAUSE)
+
+    async def _copy(self, owner: Member, scope: Any, send: Any, body: bytes) -> bool:
+        """Send the answer of another instance; False if it was not reached, or is not the owner."""
+        begun = False
+        try:
+            async with self._ask(owner, scope, body) as answer:
+                if answer.status == NOT_HERE and PASSED.decode() in answer.headers:
+                    return False
+                headers = [
+                    (name.lower(), value)
+                    for name, value in answer.raw_headers
+                    if name.decode("latin-1").lower() not in OWN
+                ]
+                headers.append((OWNER, owner.address.encode()))
+                await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+                begun = True
+                async for piece in answer.content.iter_any():
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await send({"type": "http.response.body", "body": b""})
+                return True
+        except aiohttp.ClientConnectorError:
+            return False
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            if begun:
+                raise
+            words = f"the instance that owns the learner ended: repeat the request ({type(error).__name__})"
+            raise Problem("moving", words, retry_after=1) from None
+
+    def _ask(self, owner: Member, scope: Any, body: bytes) -> Any:
+        session = self._sessions.get(owner.id)
+        if session is None:
+            session = self._sessions[owner.id] = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=0, keepalive_timeout=3.0
+                ),  # servers close idle ones after 5 s
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=1.0),
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+                skip_auto_headers=AUTOMATIC,
+            )
+        trace = CURRENT.get()
+        traced = {} if trace is None else trace.headers()
+        replaced = {"content-length", "x-request-id", PASSED.decode(), *traced, *OWN}
+        given = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        sent = [pair for pair in given if pair[0] not in replaced] + list(traced.items())
+        sent += [
+            ("x-request-id", scope["weakfeedback.number"].decode()),
+            (PASSED.decode(), self._sharing.secret.decode()),
+        ]
+        address = owner.address + quote(scope["path"])
+        if scope["query_string"]:
+            address += "?" + scope["query_string"].decode("latin-1")
+        return session.request(
+            scope["method"],
+            URL(address, encoded=True),
+            headers=sent,
+            data=body or None,
+            allow_redirects=False,
+        )
+
+    async def _gather(self, scope: Any, receive: Any, send: Any) -> Any:
+        """List the learners of all instances; the first answer that is none is sent instead."""
+        asked = [member for member in self._sharing.members.values() if member.address]
+        if len(asked) < 2:
+            return receive
+
+        async def ask(member: Member) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+            async with self._ask(member, scope, b"") as answer:
+                kept = [(name.lower(), value) for name, value in answer.raw_headers]
+                return answer.status, kept, await answer.read()
+
+        scope.setdefault("weakfeedback.route", LIST)
+        try:
+            found = await asyncio.gather(*(ask(member) for member in asked))
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            words = "not all instances can be reached now: repeat the request"
+            raise Problem("moving", words, retry_after=1) from None
+        status, headers, body = next((one for one in found if one[0] != 200), found[0])
+        if status == 200:
+            listed = [learner for *_, body in found for learner in orjson.loads(body)["learners"]]
+            body = orjson.dumps({"learners": sorted(listed, key=lambda learner: learner["name"])})
+        headers = [
+            pair for pair in headers if pair[0] in (b"content-type", b"www-authenticate", b"retry-after")
+        ]
+        headers.append((b"content-length", b"%d" % len(body)))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+        return None
+
+    def _forget(self, member: int) -> None:
+        """Close the connections to a member that has ended; requests that wait for it fail."""
+        session = self._sessions.pop(member, None)
+        if session is not None:
+            task = asyncio.get_running_loop().create_task(session.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for member in list(self._sessions):
+            self._forget(member)
+        await asyncio.gather(*self._closing)
+
+
+def _again(body: bytes, receive: Any) -> Any:
+    """Return how to receive a request whose body was read."""
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def received() -> Any:
+        return messages.pop() if messages else await receive()
+
+    return received
+
+
+async def _unless_left(work: Any, receive: Any) -> Any:
+    """Return what ``work`` returns; cancel it when the client has closed the connection."""
+
+    async def left() -> bool:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        return True
+
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(left())]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return tasks[0].result() if tasks[0] in done else True
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,243 @@
+"""Several instances on one store in PostgreSQL: any of them is asked, the owner answers, and learners move."""
+
+import contextlib
+import http.client
+import os
+import random
+import signal
+import threading
+import time
+from dataclasses import dataclass, field
+
+import pytest
+from tests.rig.harness import CASCADE
+from tests.rig.server import Client, Process, patiently
+
+from weakfeedback import client
+from weakfeedback.journal import open_store
+from weakfeedback.journal.shards import SHARDS
+from weakfeedback.serve.recover import recover_all
+
+NAMES = [f"t{k}" for k in range(SHARDS)]  # one of each shard
+
+
+def serve(folder, address, *more):
+    return Process(folder, "--store", address, "--shared", *more)
+
+
+@contextlib.contextmanager
+def instances(folder, address, count):
+    """So many instances, and a client of each."""
+    with contextlib.ExitStack() as stack:
+        running = [stack.enter_context(serve(folder, address)) for _ in range(count)]
+        yield running, [stack.enter_context(contextlib.closing(Client(one.port))) for one in running]
+
+
+def decided(call, name, **headers):
+    status, made = call("POST", f"/v1/learners/{name}/decide", {}, **headers)
+    assert status == 200, made
+    return made
+
+
+def shares(*clients):
+    return [client("GET", "/health/live")[1]["learners"] for client in clients]
+
+
+def test_any_instance_is_asked_and_the_owner_answers(server, tmp_path):
+    with instances(tmp_path, server.url(), 2) as ((one, other), (first, second)):
+        with client.Client(f"http://127.0.0.1:{one.port}", direct=True) as service:
+            for name in NAMES:
+                service.create(name, **CASCADE)
+            assert shares(first, second) == [8, 8]
+            # this client asks the owner once it knows it
+            assert [*service._owners.values()] == [f"http://127.0.0.1:{other.port}"] * 8
+            assert all(service.learner(name).report()["seq"] == 0 for name in NAMES)
+        for name in NAMES:
+            made = decided(second, name, idempotency_key="k")
+            again = decided(first, name, idempotency_key="k")
+            assert (again["id"], again["repeated"]) == (made["id"], True)
+            path = f"/v1/learners/{name}/decisions/{made['id']}/feedback"
+            outputs = {"outputs": ["a"] * (made["stage"] + 1)}
+            assert first("POST", path, outputs)[1]["result"] == "accepted"
+            assert second("POST", path, outputs)[1]["result"] == "duplicate"
+            assert second("GET", f"/v1/learners/{name}")[1]["seq"] == 2
+        for call in (first, second):
+            listed = call("GET", "/v1/learners")[1]["learners"]
+            assert [learner["name"] for learner in listed] == sorted(NAMES)
+            assert call("GET", "/v1/learners/nobody")[0] == 404
+            assert call("POST", "/v1/learners/t1/decide", {"count": "x"})[0] == 422
+            assert b"t1" in call("GET", "/learners/t1")[1]  # the page of a learner, too
+        # who leaves hands its learners over, and who comes gets its share of them
+        assert one.stop() == 0
+        patiently(lambda: shares(second) == [16])
+        for name in NAMES:
+            assert decided(second, name, idempotency_key="k")["repeated"]
+        assert other.stop() == 0
+
+
+@dataclass
+class Told:
+    """What clients were told, by learner."""
+
+    stages: dict = field(default_factory=dict)  # by learner and key: id and stage
+    fed: dict = field(default_factory=dict)
+    faults: list = field(default_factory=list)
+    over: bool = False
+
+
+def work(ports, number, told):
+    """Decide and feed back at any instance, again until it is answered."""
+    luck, calls, count = random.Random(number), {}, 0
+
+    def until(method, path, body, **headers):
+        while True:
+            port = luck.choice(ports)
+            call = calls.setdefault(port, Client(port))
+            try:
+                status, found = call(method, path, body, **headers)
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.02)
+                continue
+            if status == 200:
+                return found
+            if status != 503:
+                told.faults.append((status, found))
+                told.over = True
+            if told.over:
+                return None
+            time.sleep(0.02)
+
+    while not told.over:
+        name, key = luck.choice(NAMES), f"{number}-{count}"
+        count += 1
+        made = until("POST", f"/v1/learners/{name}/decide", {}, idempotency_key=key)
+        if made is None:
+            break
+        told.stages[name, key] = made["id"], made["stage"]
+        outputs = [luck.randrange(2) for _ in range(made["stage"] + 1)]
+        path = f"/v1/learners/{name}/decisions/{made['id']}/feedback"
+        if until("POST", path, {"outputs": outputs}) is None:
+            break
+        told.fed[name, made["id"]] = outputs
+    for call in calls.values():
+        call.close()
+
+
+def check(address, told):
+    """Everything that was acknowledged is in the log, once."""
+    assert told.faults == []
+    with open_store(address, read_only=True) as store:
+        ids = {stored.name: stored.id for stored in store.learners()}
+        known, fed = {}, []
+        for name, id in ids.items():
+            for event in store.events(id):  # no gap, no damage
+                if event.kind == "decide":
+                    assert (name, event.key) not in known
+                    known[name, event.key] = event.decision, event.body["stage"]
+                elif event.kind == "feedback":
+                    fed.append((name, event.decision))
+        assert {pair: known[pair] for pair in told.stages} == told.stages
+        assert len({(name, id) for (name, _), (id, _) in known.items()}) == len(known)  # no id twice
+        assert len(set(fed)) == len(fed)
+        assert set(told.fed) <= set(fed)
+        assert recover_all(store).differences == 0
+
+
+@contextlib.contextmanager
+def busy(ports, told, clients=4):
+    """Clients at work."""
+    threads = [threading.Thread(target=work, args=(ports, n, told)) for n in range(clients)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        told.over = True
+        for thread in threads:
+            thread.join()
+
+
+def everywhere(client):
+    """Whether all learners answer at one instance."""
+    return all(client("GET", f"/v1/learners/{name}")[0] == 200 for name in NAMES)
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
+def test_instances_are_killed_and_nothing_is_lost_or_happens_twice(server, tmp_path, kills):
+    address, told, luck, worst = server.url(), Told(), random.Random(7), 0.0
+    with contextlib.ExitStack() as stack:
+        running = [stack.enter_context(serve(tmp_path, address)) for _ in range(3)]
+        ports = [one.port for one in running]
+        with contextlib.closing(Client(ports[0])) as call:
+            for name in NAMES:
+                assert call("PUT", f"/v1/learners/{name}", CASCADE)[0] == 201
+        with busy(ports, told):
+            for _ in range(kills):
+                before = len(told.fed)
+                patiently(lambda before=before: len(told.fed) >= before + 10)
+                k = luck.randrange(3)
+                running[k].kill()
+                began = time.monotonic()
+                with contextlib.closing(Client(ports[k - 1])) as call:
+                    patiently(lambda call=call: everywhere(call))
+                worst = max(worst, time.monotonic() - began)
+                running[k] = stack.enter_context(serve(tmp_path, address))
+                ports[k] = running[k].port
+            before = len(told.fed)
+            patiently(lambda: len(told.fed) >= before + 10)
+        assert [one.stop() for one in running] == [0, 0, 0]
+    check(address, told)
+    assert worst < 3.0
+
+
+def test_a_stopped_instance_is_replaced_and_writes_nothing_when_it_wakes(server, tmp_path):
+    address, told = server.url(), Told()
+    with instances(tmp_path, address, 2) as ((one, other), (first, second)):
+        for name in NAMES:
+            assert first("PUT", f"/v1/learners/{name}", CASCADE)[0] == 201
+        patiently(lambda: shares(first, second) == [8, 8])
+        with busy([one.port, other.port], told):
+            patiently(lambda: len(told.fed) >= 10)
+            os.kill(one.process.pid, signal.SIGSTOP)
+            try:
+                began = time.monotonic()
+                patiently(lambda: shares(second) == [16])
+                assert time.monotonic() - began < 3.0
+                patiently(lambda: everywhere(second))
+                with open_store(address, read_only=True) as store:
+                    before = {stored.name: store.last(stored.id)[0] for stored in store.learners()}
+            finally:
+                os.kill(one.process.pid, signal.SIGCONT)
+            for _ in range(20):  # it never shows what was true before it slept
+                for name in NAMES[:4]:
+                    status, shown = first("GET", f"/v1/learners/{name}")
+                    assert status == 503 or shown["seq"] >= before[name], shown
+            patiently(lambda: shares(first, second) == [8, 8])
+            many = len(told.fed)
+            patiently(lambda: len(told.fed) >= many + 10)
+        assert [one.stop(), other.stop()] == [0, 0]
+    check(address, told)
+
+
+@pytest.mark.slow
+def test_learners_move_to_a_new_instance_under_load(server, tmp_path):
+    address, told = server.url(), Told()
+    with contextlib.ExitStack() as stack:
+        one = stack.enter_context(serve(tmp_path, address))
+        first = stack.enter_context(contextlib.closing(Client(one.port)))
+        for name in NAMES:
+            assert first("PUT", f"/v1/learners/{name}", CASCADE)[0] == 201
+        ports = [one.port]
+        with busy(ports, told):
+            patiently(lambda: len(told.fed) >= 10)
+            other = stack.enter_context(serve(tmp_path, address))
+            second = stack.enter_context(contextlib.closing(Client(other.port)))
+            ports.append(other.port)
+            patiently(lambda: shares(first, second) == [8, 8])
+            many = len(told.fed)
+            patiently(lambda: len(told.fed) >= many + 10)
+            ports.remove(one.port)
+            assert one.stop() == 0
+            patiently(lambda: shares(second) == [16])
+        assert other.stop() == 0
+    check(address, told)
