@@ -307,6 +307,12 @@ def _recover(
     return live
 
 
+def _forfeit(live: Any) -> None:
+    """Of a copy: a promise does not know which of its allowance was used up since."""
+    if getattr(live._core.terms, "promise", None) is not None:
+        live.forfeit()
+
+
 def _resume(live: Any, given: dict[str, Any]) -> None:
     """Continue after recovery: skip ids that may have been issued, take new prices, expire old decisions."""
     core, journal = live._core, live._journal
@@ -316,6 +322,7 @@ def _resume(live: Any, given: dict[str, Any]) -> None:
     if lost is not None or journal.store.is_moved():  # a copy does not know which ids were given out since
         core.skip(core.ledger.next + 1 + secrets.randbelow(GAP), core.every)
         journal.wait()
+        _forfeit(live)
         journal.store.accept()
     if core.every > 1 or journal.every != core.every:
         # After a power loss the journal may lack the last decisions, whose ids may already be in use.
@@ -392,6 +399,7 @@ def load(
         raise ValueError(f"fresh_ids must be True or False, got {brief(fresh_ids)}")
     if fresh_ids:
         live._core.ledger.leap()
+        _forfeit(live)
     return live
 
 

@@ -401,8 +401,13 @@ class Learner:
         return made + int(self.config.pending_ttl * 1e6)
 
     def skip_ids(self) -> list[Event]:
-        """Leave a random gap: the store is a copy, and does not know which ids were given out since."""
+        """Leave a random gap: the store is a copy, and does not know which ids were given out since.
+
+        Nor does a promise know how much of its allowance was used up.
+        """
         self.core.skip(self.core.ledger.next + 1 + secrets.randbelow(GAP), 1)
+        if getattr(self.core.terms, "promise", None) is not None:
+            self.live.forfeit()  # type: ignore[attr-defined]
         return self._settle()
 
     def recost(self, given: dict[str, Any]) -> list[Event]:

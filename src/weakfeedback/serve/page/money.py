@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weakfeedback.cascade.certificate import rates_at_all_times
+from weakfeedback.plaintext import counted
 from weakfeedback.serve.activity import WATCHED, Activity
 from weakfeedback.serve.invoice import Invoice
-from weakfeedback.serve.page.words import amount, count, counted, duration, share
+from weakfeedback.serve.page.words import amount, count, duration, share
 from weakfeedback.stats import rounded
 
 MINUS = "\N{MINUS SIGN}"

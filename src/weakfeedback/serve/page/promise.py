@@ -9,8 +9,9 @@ from typing import Any
 
 from weakfeedback.adaptive.offers import OFFERS, would_be
 from weakfeedback.live.promise_report import PromiseReport
+from weakfeedback.plaintext import counted
 from weakfeedback.serve.page.money import added_up, decimals_of
-from weakfeedback.serve.page.words import amount, count, counted, share
+from weakfeedback.serve.page.words import amount, count, share
 
 SCALE = 0.1  # a gauge shows at least this share of the answers
 NEAR = 0.9  # of what may differ: a group is near the line
