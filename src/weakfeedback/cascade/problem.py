@@ -247,6 +247,14 @@ class CascadeProblem(RowsProblem):
 
         return LOOP
 
+    def describe(self) -> str:
+        """Return what there is to say about the problem in lines, the limit of its regret among them."""
+        from weakfeedback.cascade.setting import describe_problem
+
+        words = describe_problem(self)
+        width = max(len(name) for name, _ in words)
+        return "\n".join(f"{name:{width}}  {value}" for name, value in words)
+
     def measures(self, pulls: Any) -> dict[str, np.ndarray]:
         """Turn pull counts, shape (..., K), into regret, cost and the counts of each arm, shape (...) each.
 

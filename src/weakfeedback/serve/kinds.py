@@ -31,8 +31,10 @@ from weakfeedback.serve.promised import (
     billed_promise,
     change,
     is_promised,
+    money_told,
     promise_arguments,
     promise_body,
+    stages_told,
 )
 from weakfeedback.settings.catalog import POLICIES, canonical_name
 from weakfeedback.settings.setting import find_name
@@ -254,6 +256,25 @@ class Compared(Kind):
             for j in range(i + 1, K)
         ]
 
+    def told(
+        self,
+        report: Any,
+        costs: list[float],
+        shares: list[float | None],
+        settled: int,
+        pairs: list[dict[str, Any]] | None = None,
+        alone: float | None = None,
+    ) -> dict[str, Any]:
+        """Return a report as data; ``alone`` is what the last stage alone would have cost."""
+        whole = report.spent + report.saved_alone if alone is None else alone
+        found = stages_told(report, report.rounds, self.names, costs, shares) | {"settled": settled}
+        if pairs is not None:
+            found["disagreement"] = pairs
+        found |= money_told(report, report.saved_alone, self.names[-1], whole)
+        if pairs is not None:
+            found["weak_dominance"] = WEAK_DOMINANCE
+        return {**found, "details": report.to_dict()}
+
 
 class CascadeKind(Compared):
     """Stages of rising cost; all stages up to the chosen one are called."""
@@ -343,21 +364,8 @@ class CascadeKind(Compared):
     def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
         report = billed_report(live, invoice)
         costs = report.stage_costs.tolist()
-        total = np.cumsum(costs).tolist()
-        alone = report.spent + report.saved_alone
-        return {
-            "policy": report.policy,
-            "rounds": report.rounds,
-            "pending": report.pending,
-            "stages": _stages(self.names, costs, plain(report.arm_shares)),
-            "settled": live.settled(),
-            "disagreement": self.pairs(report, report.comparisons, total, report.error_cost),
-            "spent": report.spent,
-            "wasted": report.wasted,
-            "saved": _saved(self.names[-1], report.saved_alone, alone),
-            "weak_dominance": WEAK_DOMINANCE,
-            "details": report.to_dict(),
-        }
+        pairs = self.pairs(report, report.comparisons, np.cumsum(costs).tolist(), report.error_cost)
+        return self.told(report, costs, plain(report.arm_shares), live.settled(), pairs)
 
 
 class ContextualKind(CascadeKind):
@@ -521,17 +529,7 @@ class AdaptiveKind(CascadeKind):
             return promise_body(report, self.names, live.core.terms.prices, shares)
         costs, rounds = report.stage_costs.tolist(), report.rounds
         shares = [int(count) / rounds if rounds else None for count in report.stopped]
-        return {
-            "policy": report.policy,
-            "rounds": rounds,
-            "pending": report.pending,
-            "stages": _stages(self.names, costs, shares),
-            "settled": live.settled(),
-            "spent": report.spent,
-            "wasted": report.wasted,
-            "saved": _saved(self.names[-1], report.saved_alone, report.spent + report.saved_alone),
-            "details": report.to_dict(),
-        }
+        return self.told(report, costs, shares, live.settled())
 
 
 class RouterKind(Compared):
@@ -610,19 +608,8 @@ class RouterKind(Compared):
             return promise_body(report, self.names, live.core.terms.prices, shares)
         prices, decided = report.prices.tolist(), sum(report.answers)
         shares = [count / decided if decided else None for count in report.answers]
-        return {
-            "policy": report.policy,
-            "rounds": report.rounds,
-            "pending": report.pending,
-            "stages": _stages(self.names, prices, shares),
-            "settled": report.settled,
-            "disagreement": self.pairs(report, report.compared, prices, report.error_cost),
-            "spent": report.spent,
-            "wasted": report.wasted,
-            "saved": _saved(self.names[-1], report.saved_alone, report.last_alone),
-            "weak_dominance": WEAK_DOMINANCE,
-            "details": report.to_dict(),
-        }
+        pairs = self.pairs(report, report.compared, prices, report.error_cost)
+        return self.told(report, prices, shares, report.settled, pairs, report.last_alone)
 
 
 class AllocationKind(Kind):
@@ -748,15 +735,6 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
                 "invalid", f"options must be those of the policy, got {name!r:.60}", field="options"
             )
     return options
-
-
-def _stages(names: list[str], costs: list[float], shares: list[float | None]) -> list[dict[str, Any]]:
-    return [{"name": n, "cost": c, "stopped_share": s} for n, c, s in zip(names, costs, shares)]
-
-
-def _saved(last: str, amount: float, alone: float) -> dict[str, Any]:
-    share = amount / alone if alone > 0.0 else None
-    return {"against": f"{last} alone", "amount": amount, "share": share, "estimated": True}
 
 
 __all__ = ["KINDS", "Kind", "kind_of"]
