@@ -1,8 +1,8 @@
 """Make the files of a release, and use what they install: ``python tests/release.py FOLDER``.
 
 Wheel and sdist are built from a clean clone of the last commit. Each is installed into a fresh environment, in which
-the commands and snippets of the README run. With them come a bill of materials (CycloneDX) of the locked versions, which
-is validated, and the checksums of all. ``make release`` runs this; it needs git and an index of packages.
+the commands and snippets of the README run. With them come a bill of materials (CycloneDX) of the locked versions,
+which is validated, and the checksums of all. ``make release`` runs this; it needs git and an index of packages.
 """
 
 import hashlib
@@ -101,8 +101,8 @@ def bill(lock, version, when):
             "scope": "required" if name in needed else "optional",
             "purl": reference(name),
         }
-        if told["License-Expression"]:
-            component["licenses"] = [{"expression": told["License-Expression"]}]
+        if expression := told.get("License-Expression"):
+            component["licenses"] = [{"expression": expression}]
         files = hashes[name, told["Version"]]  # KeyError if what is installed here is not what is locked
         component["externalReferences"] = [
             {
