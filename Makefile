@@ -27,7 +27,7 @@ help:
 	@echo "make docs        the documentation, in out/docs; its numbers are played first (about 4 minutes, once)"
 	@echo "make docs PAGE=NAME      one page of it, without its numbers, in seconds"
 	@echo "make lock        renew requirements.lock"
-	@echo "make release     the files of a release, in out/release; the README's commands run with them, about 10 minutes"
+	@echo "make release     the files of a release, in out/release; the README's commands run with them, about 15 minutes"
 
 # a virtual environment with a supported Python, and a word about it
 define make_venv

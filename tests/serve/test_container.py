@@ -74,6 +74,7 @@ def build(folder, python):
 @pytest.mark.slow
 @pytest.mark.given
 def test_the_image_serves_without_rights_on_a_read_only_root(tmp_path, python):
+    tmp_path.chmod(0o755)
     build(tmp_path, python)
     (tmp_path / "data").mkdir(mode=0o700)
     os.chown(tmp_path / "data", UID, UID)
