@@ -320,5 +320,5 @@ def test_connections_are_kept(fake):
         fake.script += [(200, {"learners": []})] * 3
         for _ in range(3):
             client.learners()
-        assert len(client._idle) == 1
-    assert client._idle == []
+        assert [len(idle) for idle in client._idle.values()] == [1]
+    assert client._idle == {}

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,34 @@ def test_rounds_over_http_begin_anywhere_and_a_stage_may_fail(tmp_path: Path) ->
             assert watch.spent + watch.saved == pytest.approx(own.report().reference_alone)
             moved = (await call("PATCH", PLACE + "/costs", {"budget": 5.0})).data["config"]
             assert (moved["agree"], moved["budget"]) == (None, 5.0)
+
+    run(all_of_it())
+
+
+def test_a_restored_copy_does_not_give_the_allowance_back(tmp_path: Path) -> None:
+    async def ask(call: Any, times: int) -> None:
+        for _ in range(times):
+            told = (await call("POST", PLACE + "/decide", {})).data
+            if len(told["call"]) > 1:
+                await call("POST", f"{PLACE}/decisions/{told['id']}/feedback", {"outputs": ["a", "a"]})
+
+    async def left(call: Any) -> float:
+        found: float = (await call("GET", PLACE + "/report")).data["details"]["allowance"]
+        return found
+
+    async def all_of_it() -> None:
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+            await call("PUT", PLACE, ROUTER)
+            await ask(call, 60)
+            assert await left(call) == pytest.approx(6.0)
+        shutil.copy(tmp_path / "s.db", tmp_path / "copy.db")
+        async with serving(tmp_path / "s.db") as (_, call):
+            assert await left(call) == pytest.approx(6.0)  # the store itself goes on
+        async with serving(tmp_path / "copy.db") as (_, call):
+            assert await left(call) == 0.0
+            await ask(call, 10)
+        async with serving(tmp_path / "copy.db") as (_, call):
+            assert await left(call) == pytest.approx(1.0)  # an event, once
 
     run(all_of_it())
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 EARLY = 1000  # requests before which a single run says little
 NO_GROUP = "(none)"
+SINGLE = "1 to 5 runs of 100 end above"
 CONFIDENCE = 1.0 - DELTA
 
 
@@ -96,6 +97,8 @@ class PromiseReport(Report):
     worth_below : float or None
         The saving is worth it while a differing answer costs less than this, at worst; ``worth_below_estimate`` by the
         estimate.
+    model, risk_limit, before_the_call
+        The model that answers now where its risk is below the limit, and whether that is decided before it is called.
     shadow : dict or None
         In shadow mode: ``saved``, ``saved_share``, ``differ``, ``cheap`` as they would have been, and ``safe_since``,
         the request since which it is safe to turn on (None: not yet).
@@ -126,6 +129,7 @@ class PromiseReport(Report):
     worth_below_estimate: float | None
     model: str | None
     risk_limit: float | None
+    before_the_call: bool
     models: list[dict[str, Any]]
     compared_cost: float
     wasted: float
@@ -153,7 +157,7 @@ class PromiseReport(Report):
                 f"Budget: {amount} a request on average, and as few answers unlike {reference}'s as possible."
             ]
         elif eps is not None:
-            sure = "At any time, 95 % sure." if set_to["sure"] else "On average over our coins."
+            sure = "At any time, 95 % sure." if set_to["sure"] else f"On average over our coins; {SINGLE}."
             lines = [f"Promise: at least {_share(1 - eps)} of the answers as from {reference}. {sure}"]
             if price is not None:
                 lines.append(f"And none whose risk times {price} is above the price of {reference}.")
@@ -193,8 +197,9 @@ class PromiseReport(Report):
         """Say which model answers, and where; empty while none does."""
         if self.model is None or self.risk_limit is None or self.shadow is not None:
             return ""
+        early = ", decided before the call by the group alone" if self.before_the_call else ""
         return (
-            f"{self.model} answers where its risk of differing is below {percent(self.risk_limit)}; so far "
+            f"{self.model} answers where its risk of differing is below {percent(self.risk_limit)}{early}; so far "
             f"{percent(self.cheap)} of the requests were not answered by {self.reference}."
         )
 
@@ -288,6 +293,7 @@ class PromiseReport(Report):
         about = ""
         if self.shadow is None:
             about = f" But at most {percent(self.differ)} (estimate) more errors than {reference}."
+        lines.append("The same is what your comparison calls equal: no looser than equally right.")
         lines.append(f"Not known: whether {reference} is right.{about}")
         found, eps = self.self_check, _eps(self.settings)
         if found is None or not found["calls"]:
@@ -435,6 +441,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         worth_below_estimate=saved / shown if saved > 0 and shown > 0 else None,
         model=" or ".join(words.one(k) for k in chosen) if chosen else None,
         risk_limit=max((float(policy.limit[b]) for b in named if policy.model[b] >= 0), default=None),
+        before_the_call=any(policy.model[b] >= 0 and policy.form[b] == 1 for b in named),
         models=models,
         compared_cost=total.compared * float(terms.prices[R]),
         wasted=float(view.counts.wasted),

@@ -25,6 +25,7 @@ from weakfeedback.serve.sharing import PATIENCE, PAUSE, Sharing, moving
 from weakfeedback.serve.trace import CURRENT
 
 PASSED = b"x-weakfeedback-passed"
+OWNER = b"x-weakfeedback-owner"  # tells clients which instance to ask next time
 LARGEST = 16 << 20  # bytes of a body
 NOT_HERE = 421  # how an instance says that it does not own the learner of a request that was passed on
 PATH = re.compile(r"/(?:v1/)?learners/([a-z0-9][a-z0-9_-]{0,63})(?:/.*)?")
@@ -110,6 +111,7 @@ class Passing:
                     for name, value in answer.raw_headers
                     if name.decode("latin-1").lower() not in OWN
                 ]
+                headers.append((OWNER, owner.address.encode()))
                 await send({"type": "http.response.start", "status": answer.status, "headers": headers})
                 begun = True
                 async for piece in answer.content.iter_any():

@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -214,6 +215,8 @@ async def serve(
         options.shared = settings.advertise or f"http://{name}:{port}"
     service = Service(opener(settings.store), options)
     hosts = [*settings.hosts, settings.host] if settings.host not in ("0.0.0.0", "::") else settings.hosts
+    if settings.advertise:
+        hosts = [*hosts, str(urlsplit(settings.advertise).hostname)]
     auth = Auth(settings.tokens, hosts, settings.origins, settings.metrics == "open")
     closers: list[Callable[[], Awaitable[Any]]] = []
     if settings.otel is not None:

@@ -229,7 +229,7 @@ class Service:
                     learner.outbox.ahead / 1e6,
                 )
         sync = DURABILITY[self.options.durability]
-        self.committer = Committer(store, loop, sync=sync, failed=self._lost, watch=self._committed)
+        self.committer = Committer(store, loop, sync=sync, failed=self._handle_loss, watch=self._count_commit)
         if restored or store.is_moved():
             self._skip_ids(store, self.committer)
         before, self.state = self.state, "ready"
@@ -264,11 +264,11 @@ class Service:
             raise Problem("store_unavailable", "the store is not open: repeat the request", retry_after=1)
         return self.store, self.committer
 
-    def _committed(self, seconds: float, events: int) -> None:
+    def _count_commit(self, seconds: float, events: int) -> None:
         self.commits += 1
         self.metrics.committed(seconds, events)
 
-    def _lost(self, error: BaseException) -> None:
+    def _handle_loss(self, error: BaseException) -> None:
         """Handle a failed commit: the state in memory is no longer valid. Runs in the loop's thread."""
         if self.state != "ready":
             return

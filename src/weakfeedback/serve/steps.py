@@ -256,13 +256,10 @@ class Steps:
         """
         await self.wait_for_thread(learner)
         self._check_kept(learner)  # a step may have ended too late to be handed over
-        if (
-            self._service.options.standby
-        ):  # what waits to be acknowledged may have been stored before the sleep
+        future: asyncio.Future[Any] | None
+        if self._service.options.standby:  # what is not acknowledged may have been stored before
             store, committer = self._service.held()
-            future: asyncio.Future[Any] | None = committer.run(
-                store.check_owner
-            )  # after all that was handed over
+            future = committer.run(store.check_owner)  # after all that was handed over
         else:
             future = learner.commit()
         await self.wait(future)

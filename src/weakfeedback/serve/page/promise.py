@@ -9,8 +9,9 @@ from typing import Any
 
 from weakfeedback.adaptive.offers import OFFERS, would_be
 from weakfeedback.live.promise_report import PromiseReport
+from weakfeedback.plaintext import counted
 from weakfeedback.serve.page.money import added_up, decimals_of
-from weakfeedback.serve.page.words import amount, count, counted, share
+from weakfeedback.serve.page.words import amount, count, share
 
 SCALE = 0.1  # a gauge shows at least this share of the answers
 NEAR = 0.9  # of what may differ: a group is near the line
@@ -83,7 +84,7 @@ def gauge(about: float, most: float | None, eps: float | None) -> dict[str, Any]
         "sure": None if most is None else place(most),
         "lim": None if eps is None else place(eps),
         "est_at": min(max(est, 14.0), 48.0),  # where the words stand, without touching
-        "sure_at": None if most is None else min(max(place(most), 72.0), 86.0),
+        "sure_at": None if most is None else min(max(place(most), 72.0), 83.0),
     }
 
 

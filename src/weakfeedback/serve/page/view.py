@@ -10,10 +10,11 @@ from weakfeedback.live.adaptive_report import CALIBRATED_LIMIT, LIMIT, NO_LIMIT
 from weakfeedback.live.games.promise import ALLOWANCE, OVERSPEND
 from weakfeedback.live.promise_report import PromiseReport
 from weakfeedback.live.report import wilson
+from weakfeedback.plaintext import counted
 from weakfeedback.serve.activity import WATCHED, Activity
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.page.money import decimals_of, differing, fixed, headline, other_side
-from weakfeedback.serve.page.words import ago, amount, count, counted, duration, listed, moment, number, share
+from weakfeedback.serve.page.words import ago, amount, count, duration, listed, moment, number, share
 
 KINDS = {
     "cascade": ("cascade", "calls its stages from the cheapest on, and learns where to stop"),

@@ -29,6 +29,7 @@ from weakfeedback.serve.proxy.responses import Responses
 from weakfeedback.serve.proxy.settings import ProxySettings
 from weakfeedback.serve.proxy.upstream import Upstream, UpstreamSettings
 from weakfeedback.serve.service import Service
+from weakfeedback.validate import brief
 
 Serve = Callable[[Any, Any, Any], Awaitable[None]]
 DIALECTS: dict[str, Callable[[], Dialect]] = {
@@ -143,8 +144,15 @@ async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> No
             given[name] = _measured(known, name, [stage.name for stage in settings.stages], given[name])
         config = checked_learner(f"{file}: learner {settings.name}", given)
         await settle(service, [(settings.name, config)], file)
+        terms = service.learner(settings.name).invoice.terms
+        before, now = (terms or {}).get("compare"), settings.terms().get("compare")
+        if before is not None and before != now:
+            raise ConfigError(
+                f"{file}: learner {settings.name}: compare was {brief(before)}: other answers would be the same, which "
+                "needs a new certificate; use another name"
+            )
         await _replace_models(service, settings)
-        if service.learner(settings.name).invoice.terms != settings.terms():
+        if terms != settings.terms():
             await service.note(settings.name, "terms", settings.terms())
         proxy.accept_prices(settings.name, given[name])
         await _end_left(service, proxy, settings.name)

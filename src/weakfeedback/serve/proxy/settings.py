@@ -362,7 +362,10 @@ class ProxySettings(KeylessTable):
             }
             for stage in self.stages
         ]
-        return {"models": models, "baseline": self.baseline, "waiting_price": self.waiting_price}
+        found = {"models": models, "baseline": self.baseline, "waiting_price": self.waiting_price}
+        if self.promises:  # what "the same" means belongs to what is promised
+            found["compare"] = self.compare.model_dump(mode="json", exclude_unset=True) or {"type": "text"}
+        return found
 
     def learner(self) -> dict[str, Any]:
         """Return the learner as the decision service creates it."""
