@@ -13,6 +13,7 @@ from weakfeedback.plaintext import counted
 from weakfeedback.serve.activity import WATCHED, Activity
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.page.words import amount, count, duration, share
+from weakfeedback.stats import rounded
 
 MINUS = "\N{MINUS SIGN}"
 ENOUGH = 50  # comparisons of a pair before the headline speaks of its answers
@@ -33,13 +34,7 @@ def added_up(parts: Sequence[float], decimals: int) -> list[str]:
     >>> added_up([1.004, 1.004, 1.004], 2), added_up([], 2)
     (['1.01', '1.00', '1.00'], [])
     """
-    scale = 10**decimals
-    units = [math.floor(part * scale) for part in parts]
-    left = round(sum(parts) * scale) - sum(units)
-    order = sorted(range(len(parts)), key=lambda k: -(parts[k] * scale - units[k]))
-    for k in order[:left]:
-        units[k] += 1
-    return [fixed(unit / scale, decimals) for unit in units]
+    return [fixed(part, decimals) for part in rounded(parts, decimals)]
 
 
 def fixed(value: float, decimals: int) -> str:

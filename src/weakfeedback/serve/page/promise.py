@@ -84,7 +84,7 @@ def gauge(about: float, most: float | None, eps: float | None) -> dict[str, Any]
         "sure": None if most is None else place(most),
         "lim": None if eps is None else place(eps),
         "est_at": min(max(est, 14.0), 48.0),  # where the words stand, without touching
-        "sure_at": None if most is None else min(max(place(most), 72.0), 86.0),
+        "sure_at": None if most is None else min(max(place(most), 72.0), 83.0),
     }
 
 
