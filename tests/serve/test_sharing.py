@@ -25,12 +25,20 @@ def serve(folder, address, *more):
     return Process(folder, "--store", address, "--shared", *more)
 
 
+class Fresh(Client):
+    """A client with a connection for each request: kept ones are closed while others start."""
+
+    def __call__(self, *request, **headers):
+        self.close()
+        return super().__call__(*request, **headers)
+
+
 @contextlib.contextmanager
 def instances(folder, address, count):
     """So many instances, and a client of each."""
     with contextlib.ExitStack() as stack:
         running = [stack.enter_context(serve(folder, address)) for _ in range(count)]
-        yield running, [stack.enter_context(contextlib.closing(Client(one.port))) for one in running]
+        yield running, [stack.enter_context(contextlib.closing(Fresh(one.port))) for one in running]
 
 
 def decided(call, name, **headers):
@@ -224,14 +232,14 @@ def test_learners_move_to_a_new_instance_under_load(server, tmp_path):
     address, told = server.url(), Told()
     with contextlib.ExitStack() as stack:
         one = stack.enter_context(serve(tmp_path, address))
-        first = stack.enter_context(contextlib.closing(Client(one.port)))
+        first = stack.enter_context(contextlib.closing(Fresh(one.port)))
         for name in NAMES:
             assert first("PUT", f"/v1/learners/{name}", CASCADE)[0] == 201
         ports = [one.port]
         with busy(ports, told):
             patiently(lambda: len(told.fed) >= 10)
             other = stack.enter_context(serve(tmp_path, address))
-            second = stack.enter_context(contextlib.closing(Client(other.port)))
+            second = stack.enter_context(contextlib.closing(Fresh(other.port)))
             ports.append(other.port)
             patiently(lambda: shares(first, second) == [8, 8])
             many = len(told.fed)

@@ -110,8 +110,8 @@ class Kind:
         """Whether the event of a decision belongs to a request with this context, or group."""
         return bool(context == body.get("group"))
 
-    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return what a client is told about a decision, from its event."""
+    def answer(self, body: dict[str, Any], names: list[str]) -> dict[str, Any]:
+        """Return what a client is told about a decision, from its event and the names that there were then."""
         raise NotImplementedError
 
     def stage(self, body: dict[str, Any]) -> str:
@@ -300,9 +300,9 @@ class CascadeKind(Compared):
     def code(self) -> dict[str, Any]:
         return {"metric": self.comparator.metric}
 
-    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, body: dict[str, Any], names: list[str]) -> dict[str, Any]:
         stage = body["stage"]
-        return {"stage": stage, "name": self.names[stage], "call": self.names[: stage + 1]}
+        return {"stage": stage, "name": names[stage], "call": names[: stage + 1]}
 
     def stage(self, body: dict[str, Any]) -> str:
         found: str = self.names[body["stage"]]
@@ -474,9 +474,9 @@ class AdaptiveKind(CascadeKind):
     def again(self, state: dict[str, Any], compiled: bool) -> Live:
         return self.named(Cascade.from_state(state, compiled=compiled))
 
-    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, body: dict[str, Any], names: list[str]) -> dict[str, Any]:
         stage = body.get("next", 0)  # at the start of a round
-        return {"stage": stage, "name": self.names[stage], "call": [self.names[stage]]}
+        return {"stage": stage, "name": names[stage], "call": [names[stage]]}
 
     def digest(self, given: FeedbackRequest) -> str:
         raise Problem("not_offered", "an adaptive learner is told each output as it comes: use tell")
@@ -547,9 +547,9 @@ class RouterKind(Compared):
     def code(self) -> dict[str, Any]:
         return {"metric": self.comparator.metric}
 
-    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, body: dict[str, Any], names: list[str]) -> dict[str, Any]:
         answer = body["answer"]
-        return {"stage": answer, "name": self.names[answer], "call": [self.names[k] for k in body["call"]]}
+        return {"stage": answer, "name": names[answer], "call": [names[k] for k in body["call"]]}
 
     def stage(self, body: dict[str, Any]) -> str:
         found: str = self.names[body["answer"]]
@@ -629,8 +629,8 @@ class AllocationKind(Kind):
         """Return the object: it has its names already."""
         return live
 
-    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
-        return {"allocation": dict(zip(self.names, body["allocation"]))}
+    def answer(self, body: dict[str, Any], names: list[str]) -> dict[str, Any]:
+        return {"allocation": dict(zip(names, body["allocation"]))}
 
     def stage(self, body: dict[str, Any]) -> str:
         return ""  # all arms together
