@@ -224,6 +224,14 @@ class Sharing:
             await service.steps.wait(committer.run(lambda: store.shards.release(numbers)))
         log.warning("shards %s were released: %s", numbers, counted(len(left), "learner"))
 
+    def words(self) -> str:
+        """Return what is served here, and where the rest is."""
+        others = sorted(
+            member.address for member in self.members.values() if member.address not in ("", self.address)
+        )
+        told = f"serves {len(self.shards)} of {SHARDS} shards"
+        return f"{told}; the other learners are at {', '.join(others)}" if others else told
+
     # -- requests
 
     def check_here(self, name: str) -> None:
