@@ -10,13 +10,17 @@ import time
 from dataclasses import dataclass, field
 
 import pytest
-from tests.rig.harness import CASCADE
+from tests.journal.stores import InPostgres
+from tests.rig.harness import CASCADE, Caller, quick, run, until
 from tests.rig.server import Client, Process, patiently
 
 from weakfeedback import client
 from weakfeedback.journal import open_store
 from weakfeedback.journal.shards import SHARDS
+from weakfeedback.serve.app import make_app
+from weakfeedback.serve.config import opener
 from weakfeedback.serve.recover import recover_all
+from weakfeedback.serve.service import Service
 
 NAMES = [f"t{k}" for k in range(SHARDS)]  # one of each shard
 
@@ -105,7 +109,7 @@ def work(ports, number, told):
     """Decide and feed back at any instance, again until it is answered."""
     luck, calls, count = random.Random(number), {}, 0
 
-    def until(method, path, body, **headers):
+    def repeated(method, path, body, **headers):
         while True:
             port = luck.choice(ports)
             call = calls.setdefault(port, Client(port))
@@ -126,13 +130,13 @@ def work(ports, number, told):
     while not told.over:
         name, key = luck.choice(NAMES), f"{number}-{count}"
         count += 1
-        made = until("POST", f"/v1/learners/{name}/decide", {}, idempotency_key=key)
+        made = repeated("POST", f"/v1/learners/{name}/decide", {}, idempotency_key=key)
         if made is None:
             break
         told.stages[name, key] = made["id"], made["stage"]
         outputs = [luck.randrange(2) for _ in range(made["stage"] + 1)]
         path = f"/v1/learners/{name}/decisions/{made['id']}/feedback"
-        if until("POST", path, {"outputs": outputs}) is None:
+        if repeated("POST", path, {"outputs": outputs}) is None:
             break
         told.fed[name, made["id"]] = outputs
     for call in calls.values():
@@ -191,7 +195,8 @@ def test_instances_are_killed_or_stopped_and_nothing_is_lost_or_happens_twice(se
         with busy(ports, told):
             for n in range(times):
                 before = len(told.fed)
-                patiently(lambda before=before: len(told.fed) >= before + 10)
+                patiently(lambda before=before: told.faults or len(told.fed) >= before + 10)
+                assert told.faults == []
                 k = luck.randrange(3)
                 stopped = running[k].process.pid if n % 5 == 1 else None
                 if stopped is None:
@@ -266,3 +271,58 @@ def test_learners_move_to_a_new_instance_under_load(server, tmp_path):
             patiently(lambda: shares(second) == [16])
         assert other.stop() == 0
     check(address, told)
+
+
+async def joined(address, number):
+    """An instance in this process, and a caller of its application; nobody listens at its address."""
+    service = Service(opener(address), quick(standby=True, shared=f"http://127.0.0.1:{number}"))
+    await service.start()
+    return service, Caller(make_app(service))
+
+
+def test_who_loses_its_session_serves_nothing_and_begins_anew(server):
+    place = InPostgres(server)
+
+    async def play():
+        first, call = await joined(place.address, 1)
+        for name in NAMES:
+            assert (await call("PUT", f"/v1/learners/{name}", CASCADE)).status == 201
+        second, other = await joined(place.address, 2)
+        await until(lambda: len(first.learners) == len(second.learners) == 8)
+        lost = next(iter(first.learners))
+        pid = first.store._connection.info.backend_pid
+        assert place.raw("SELECT pg_terminate_backend(?, 5000)", pid) == [(True,)]
+        assert (await call("POST", f"/v1/learners/{lost}/decide", {})).status == 503
+        await until(lambda: lost in second.learners)
+        assert (await other("POST", f"/v1/learners/{lost}/decide", {})).data["id"] == 1
+        await until(lambda: len(first.learners) == len(second.learners) == 8)
+        for service, ask in ((first, call), (second, other)):
+            for name in service.learners:
+                assert (await ask("GET", f"/v1/learners/{name}")).data["seq"] == int(name == lost)
+        await second.stop()
+        await until(lambda: len(first.learners) == 16)
+        await first.stop()
+
+    run(play())
+
+
+def test_a_learner_that_cannot_be_read_stops_no_instance_and_no_other_shard(server):
+    place = InPostgres(server)
+
+    async def play():
+        first, call = await joined(place.address, 1)
+        for name in NAMES[:4]:
+            assert (await call("PUT", f"/v1/learners/{name}", CASCADE)).status == 201
+        await first.stop()
+        place.raw("DELETE FROM snapshot")
+        place.raw("UPDATE event SET body = replace(body, 'seed', 'sead') WHERE learner = 1")
+        first, call = await joined(place.address, 1)
+        assert sorted(first.learners) == NAMES[1:4]
+        for name in NAMES[1:4]:
+            assert (await call("POST", f"/v1/learners/{name}/decide", {})).status == 200
+        refused = await call("GET", f"/v1/learners/{NAMES[0]}")
+        assert (refused.status, refused.data["code"]) == (503, "store_unavailable")
+        assert "the checksum is wrong" in refused.data["detail"]
+        await first.stop()
+
+    run(play())
