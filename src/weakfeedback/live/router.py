@@ -244,7 +244,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         If the answering model raises, the decision is cancelled and nothing is learned from it (with a promise, the
         reference answers then). If another one raises, the comparison is cancelled and the answer stands.
         """
-        found: RouterAnswer = super().__call__(x, *self._told(group, context, prices, conversation))
+        found: RouterAnswer = super().__call__(x, *self.told_of(group, context, prices, conversation))
         return found
 
     async def acall(
@@ -257,7 +257,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         conversation: Any = None,
     ) -> RouterAnswer:
         """Answer for one sample, calling all models of the decision at once; synchronous models run in threads."""
-        known = self._told(group, context, prices, conversation)
+        known = self.told_of(group, context, prices, conversation)
         found: RouterAnswer = await self._play_async(x, known)
         return found
 
@@ -323,15 +323,20 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         >>> [router.decide(conversation="a").turn for _ in range(3)]
         ['first', 'same', 'same']
         """
-        id, call = self._core.decide(self._told(group, context, prices, conversation, switching))
+        id, call = self._core.decide(self.told_of(group, context, prices, conversation, switching))
         if self._journal is not None:
             self._give_out(id)
         return RouterDecision(id, tuple(call), call[-1], turn_of(call))
 
-    def _told(
+    def model_of(self, conversation: Any) -> int | None:
+        """Return the model that a conversation is on, None if it is not known any more."""
+        turn = Turn(key_of(conversation), int(time.time()), self.conversation_ttl)
+        return self._core.view(lambda _: self._game.talks.look_up(turn).held)
+
+    def told_of(
         self, group: Any, context: Any, prices: Any, conversation: Any = None, switching: Any = None
     ) -> tuple[Any, ...]:
-        """Return the context of a request, as the core takes it."""
+        """Return what is known of a request, checked, as the core takes it: for programs that hold the core."""
         known = self._request(context, prices) or self._context(group)
         if conversation is None:
             if switching is not None:

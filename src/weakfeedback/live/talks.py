@@ -36,6 +36,10 @@ class Turn(NamedTuple):
         told: dict[str, Any] = {"conversation": self.key, "at": self.at}
         return told if self.held is None else {**told, "held": self.held}
 
+    def word(self, model: int) -> str:
+        """Return which turn it is, if this model answers."""
+        return "first" if self.held is None else "same" if model == self.held else "up"
+
 
 class Talks:
     """The models of conversations; bounded memory."""
@@ -97,9 +101,7 @@ def key_of(conversation: Any) -> str:
 def turn_of(call: Any) -> str | None:
     """Return which turn of a conversation a call is for: the first, one with the same model, or a move up."""
     said: Turn | None = getattr(call, "said", None)
-    if said is None:
-        return None
-    return "first" if said.held is None else "same" if call[-1] == said.held else "up"
+    return None if said is None else said.word(call[-1])
 
 
 def turn_in(body: dict[str, Any]) -> Turn | None:

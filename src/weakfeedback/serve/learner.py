@@ -425,6 +425,11 @@ class Learner:
             raise Problem(code, str(error)) from None
         return self._settle()
 
+    def move_conversation(self, conversation: str, model: int) -> list[Event]:
+        """Let a conversation go on with the model that answered."""
+        self.live.move_conversation(conversation, model)  # type: ignore[attr-defined]
+        return self._settle()
+
     def unseen(self, group: str | None) -> bool:
         """Let an answer go out because the reference failed; False if the promise has no room for it."""
         try:
