@@ -409,6 +409,7 @@ class _Asked:
 
     def _decide(
         self,
+        /,
         context: Sequence[float] | Mapping[str, Any] | None = None,
         *,
         key: str | None = None,

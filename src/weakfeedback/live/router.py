@@ -331,7 +331,8 @@ class Router(Changing, Promises, Looks, Live, Rounds):
     def model_of(self, conversation: Any) -> int | None:
         """Return the model that a conversation is on, None if it is not known any more."""
         turn = Turn(key_of(conversation), int(time.time()), self.conversation_ttl)
-        return self._core.view(lambda _: self._game.talks.look_up(turn).held)
+        found: int | None = self._core.view(lambda _: self._game.talks.look_up(turn).held)
+        return found
 
     def told_of(
         self, group: Any, context: Any, prices: Any, conversation: Any = None, switching: Any = None

@@ -58,7 +58,7 @@ class ContextRouterGame(RouterGame):
     """One decision of a router that knows features of a request. Groups are numbered as they come, and then no more."""
 
     needs: tuple[str, ...] = (*RouterGame.needs, "turn_to", "price")  # type: ignore[assignment]
-    nothing = (NOTHING,)  # type: ignore[assignment]
+    nothing = (NOTHING,)
     form = Form(
         (*RouterGame.form.arguments, Argument("context", "data", (list,))),
         {**RouterGame.form.other, "labels": (list,)},

@@ -84,7 +84,7 @@ class PromisedRouterGame(RouterGame):
     """One decision of a router with the policy Promise, asked stage by stage before any answer is known."""
 
     needs = ("next_stage", "update", "turn_to", "lost")
-    nothing = (None,)  # type: ignore[assignment]
+    nothing = (None,)
     learns_failures = True  # a model that fails frees what its comparison has reserved
     setting = "adaptive"
     teaching_draws = False
