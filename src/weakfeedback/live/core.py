@@ -29,6 +29,7 @@ from weakfeedback.live.change import Change, Closed, Shut, Sink
 from weakfeedback.live.driver import Interpreted, driver_of
 from weakfeedback.live.errors import PendingDecision
 from weakfeedback.live.game import Choice, View
+from weakfeedback.live.hooks import Hooks
 from weakfeedback.live.ledger import Ledger
 
 T = TypeVar("T")
@@ -57,6 +58,7 @@ class Core:
         self.ledger = Ledger(one_at_a_time, remember)
         self.kept: OrderedDict[int, Any] = OrderedDict()  # explanations, or the history
         self.sink: Sink | None = None
+        self.hooks: Hooks | None = None
         self.every = 1  # of the journal that it was recovered from
         self.change: Change | None = None
         self.lock: Any = threading.RLock()
@@ -194,7 +196,16 @@ class Core:
         Its id is added to ``opened`` as part of the change, so that an interrupted caller knows what to cancel.
         """
         id, choice = self.run(self._decide, context, opened, tag)
+        if self.hooks is not None:
+            self._hear("decision", [(id, choice.decided)])
         return id, choice.decided
+
+    def _hear(self, kind: str, decisions: Sequence[tuple[int, Any]]) -> None:
+        """Tell the hooks of decisions, and of what was noted before."""
+        if self.hooks is not None:
+            for id, decided in decisions if self.hooks.hears(kind) else ():
+                self.hooks.note(kind, id, self.game.opened(decided))
+            self.hooks.tell()
 
     def _decide(
         self, context: tuple[Any, ...] = (), opened: list[int] | None = None, tag: Any = None
@@ -232,7 +243,9 @@ class Core:
         self, contexts: Sequence[tuple[Any, ...]], opened: list[int] | None = None, tags: Any = None
     ) -> list[tuple[int, Any]]:
         """Return a decision for each of the contexts, with consecutive ids: all or none."""
-        return self.run(self._decide_many, contexts, opened, tags)
+        found = self.run(self._decide_many, contexts, opened, tags)
+        self._hear("decision", found)
+        return found
 
     def _decide_many(
         self, contexts: Sequence[tuple[Any, ...]], opened: list[int] | None, tags: Sequence[Any] | None
@@ -319,7 +332,9 @@ class Core:
 
         With ``learn``, a round that has its last output is learned in the same change.
         """
-        return self.run(self._advance, id, before, told, learn, tag)
+        found = self.run(self._advance, id, before, told, learn, tag)
+        self._hear("feedback", ())
+        return found
 
     def _advance(self, id: int, before: Any, told: Any, learn: bool, tag: Any = None) -> Any:
         if self.ledger.decided(id) is not before:
@@ -337,6 +352,8 @@ class Core:
             record = game.record(id, after, (), self.terms)
             change.counts = game.teach(after, record, self.counts, self.terms, self.rng)
             change.close = ((id, record.content, self.ledger.rounds + 1),)
+            if self.hooks is not None and self.hooks.hears("feedback"):
+                self.hooks.note("feedback", id, game.answered(after, record))
             if self.sink is not None:
                 rows.append(self.sink.prepare("feedback", id, game.answered(after, record), 1, tag))
         change.rows = rows
@@ -357,6 +374,7 @@ class Core:
     def learn(self, records: list[Any], tag: Any = None) -> None:
         """Learn these rounds: all or, if one is no longer pending, none."""
         self.run(self._learn, records, tag)
+        self._hear("feedback", ())
 
     def _learn(self, records: list[Any], tag: Any = None) -> None:
         game, ledger, sink = self.game, self.ledger, self.sink
@@ -384,13 +402,18 @@ class Core:
             change.counts, change.close, change.kept, change.rows = counts, close, kept, rows
             change.ready = True
             self._carry_out(change)
+            if self.hooks is not None and self.hooks.hears("feedback"):
+                for record, known in zip(records, decided):
+                    self.hooks.note("feedback", record.id, game.answered(known, record))
         except BaseException as error:
             self._recover()
             raise self._explained(error)  # noqa: B904
 
     def settle(self, record: Any, tag: Any = None) -> str:
         """Learn a round, unless another thread has learned it already: "accepted" or "duplicate"."""
-        return self.run(self._settle, record, tag)
+        found = self.run(self._settle, record, tag)
+        self._hear("feedback", ())
+        return found
 
     def _settle(self, record: Any, tag: Any) -> str:
         if self.ledger.awaited(record.id, record.content) is None:
