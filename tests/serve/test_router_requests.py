@@ -6,6 +6,7 @@ from typing import Any
 from tests.rig.harness import quick, run, serving
 
 from weakfeedback import Router
+from weakfeedback.serve.page import view
 
 PLACE = "/v1/learners/r"
 MADE = {
@@ -77,5 +78,36 @@ def test_what_is_wrong_has_a_code_and_a_repeated_key_must_be_the_same_request(tm
             await call("PUT", "/v1/learners/c", cascade)
             found = await call("POST", "/v1/learners/c/decide", {"conversation": "x"})
             assert found.data["code"] == "wrong_context"
+
+    run(all_of_it())
+
+
+def test_the_labels_of_an_audit_tell_the_yield_in_the_report_and_on_the_page(tmp_path: Path) -> None:
+    async def all_of_it() -> None:
+        options = quick(durability="process")
+        async with serving(tmp_path / "s.db", options) as (service, call):
+            await call("PUT", PLACE, MADE)
+            outputs = [["a", "b"]] * 40 + [["a", "a"]] * 60
+            begun = (await call("POST", PLACE + "/audits", {"outputs": outputs, "arm": 1})).data
+            assert begun["rows"] == list(range(40))
+            labels = {
+                str(row): "b" if row % 4 == 0 else "a" if row % 4 == 1 else "c" for row in begun["rows"]
+            }
+            path = f"{PLACE}/audits/{begun['id']}/labels"
+            assert (await call("POST", path, {"labels": labels})).status == 200
+            (found,) = (await call("GET", PLACE + "/report")).data["details"]["yields"]
+            assert (found["pair"], found["labels"], found["estimate"]) == ([0, 1], 40, 0.0)
+            assert found["low"] < 0.0 < found["high"]
+            text = await service.report_text("r")
+            assert "large was right in 10 of 40 labelled disagreements with small, and that one in 10" in text
+            known: Any = service.learners["r"].observers["watch"]
+            told = view.summary(
+                await service.report("r"), known, service.learners["r"].invoice, service.options.clock()
+            )
+            words = "Where small and large differ, large is really better in "
+            assert any(one["text"].startswith(words) for one in told["trust"])
+        async with serving(tmp_path / "s.db", options) as (service, call):
+            (again,) = (await call("GET", PLACE + "/report")).data["details"]["yields"]
+            assert again == found
 
     run(all_of_it())

@@ -40,7 +40,7 @@ from weakfeedback.live.games.promised_router import PromisedRouterGame
 from weakfeedback.live.games.router import RouterAnswer, RouterCounts, RouterGame, RouterTerms, terms_of
 from weakfeedback.live.ledger import ALONE
 from weakfeedback.live.live import Live
-from weakfeedback.live.looks import Looks, looks_words, refuse_context
+from weakfeedback.live.looks import Looks, looks_words, refuse_context, talk_words, yield_reports
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
 from weakfeedback.live.promise_report import PromiseCertificate, router_explanation
 from weakfeedback.live.rounds import Rounds
@@ -211,9 +211,8 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         known = body if isinstance(body, dict) else {}
         form = PromisedRouterGame.form if "promise" in known else RouterGame.form
         form = ContextRouterGame.form if "context" in known else form
-        if "conversations" in known:
-            form = dataclasses.replace(form, other={**form.other, "conversations": (list,)})
-        return form
+        rare = {name: (list,) for name in ("conversations", "yields") if name in known}
+        return dataclasses.replace(form, other={**form.other, **rare}) if rare else form
 
     @classmethod
     def _setting(cls, body: Any) -> str:
@@ -491,8 +490,10 @@ class Router(Changing, Promises, Looks, Live, Rounds):
             counts,
             self._words,
         )
-        more = looks_words(view.policy)
-        return dataclasses.replace(found, groups=self._groups(view), guarantees=(*found.guarantees, *more))
+        more = (*looks_words(view.policy), *talk_words(counts))
+        more = (*found.guarantees, *more)
+        yields = yield_reports(counts.yields)
+        return dataclasses.replace(found, groups=self._groups(view), yields=yields, guarantees=more)
 
     def certificate(self, alpha: float = 0.05) -> Certificate | PromiseCertificate:
         """Return what the comparisons so far prove without labels, at the prices of the models alone.

@@ -160,7 +160,7 @@ class ContextRouterGame(RouterGame):
         """Decide with what labelled disagreements yield from now on."""
         found = Yields.of(body["labels"], body["better"], body["worse"])
         self.driver.alter(lambda policy: policy.take_yields(found.cautious))
-        return Altered(body)
+        return Altered(body, counts._replace(yields=(found.labels, found.better, found.worse)))
 
     # -- what the log and a state hold
 
@@ -194,6 +194,8 @@ class ContextRouterGame(RouterGame):
 
     def state(self, counts: RouterCounts, terms: RouterTerms, kept: Mapping[int, Any]) -> dict[str, Any]:
         found = super().state(counts, terms, kept)
+        if counts.yields is not None:
+            found["yields"] = [one.tolist() for one in counts.yields]
         return {**found, "context": list(self.names), "labels": [list(one) for one in counts.labels]}
 
     def restore(self, body: dict[str, Any]) -> tuple[RouterCounts, RouterTerms, Mapping[int, Any]]:
@@ -207,7 +209,12 @@ class ContextRouterGame(RouterGame):
         )
         if not sound:
             raise StateError(f"the labels of groups are damaged: {short(labels)}")
-        return counts._replace(labels=tuple(map(tuple, labels))), terms, kept
+        yields = None
+        if "yields" in body:
+            yields = tuple(np.array(one, dtype=np.int64) for one in body["yields"])
+            if len(yields) != 3 or any(one.shape != (self.K, self.K) or (one < 0).any() for one in yields):
+                raise StateError("the yields are damaged")
+        return counts._replace(labels=tuple(map(tuple, labels)), yields=yields), terms, kept
 
 
 def features_of(context: Any) -> tuple[str, ...]:

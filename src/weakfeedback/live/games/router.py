@@ -159,6 +159,7 @@ class RouterCounts(NamedTuple):
     promise: Any = None  # `PromiseCounts`, where something is promised
     labels: tuple[tuple[str | None, ...], ...] = ()  # of the groups of each feature, where features are known
     gone: int = 0  # answers of models that are no longer there
+    yields: tuple[np.ndarray, ...] | None = None  # labelled disagreements of pairs, and who was right
     talks: int = 0  # conversations begun,
     moved: int = 0  # and moves up
 
@@ -220,8 +221,9 @@ class RouterCounts(NamedTuple):
         )
         differed, compared = (square_of(one, kept, none) for one in (self.differed, self.compared))
         gone = self.decided - sum(answers)
+        yields = None if self.yields is None else tuple(square_of(one, kept, none) for one in self.yields)
         news = self._replace(differed=differed, compared=compared, calls=calls, answers=answers, gone=gone)
-        return news.after_recost(prices)
+        return news._replace(yields=yields).after_recost(prices)
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain data."""
