@@ -7,7 +7,7 @@ COPY examples examples
 # the locked versions of what the service needs, without the tools to change it
 RUN python -m venv /opt/weakfeedback \
  && sed -e '/^ *--hash/d' -e 's/ \\$//' requirements.lock > constraints.txt \
- && /opt/weakfeedback/bin/pip install --no-cache-dir --constraint constraints.txt ".[serve,postgres]"
+ && /opt/weakfeedback/bin/pip install --no-cache-dir --constraint constraints.txt ".[serve,postgres,otel]"
 
 FROM python:3.13-slim
 COPY --from=build /opt/weakfeedback /opt/weakfeedback

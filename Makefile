@@ -27,7 +27,7 @@ help:
 	@echo "make docs        the documentation, in out/docs; its numbers are played first (about 4 minutes, once)"
 	@echo "make docs PAGE=NAME      one page of it, without its numbers, in seconds"
 	@echo "make lock        renew requirements.lock"
-	@echo "make release     the files of a release, in out/release, checked"
+	@echo "make release     the files of a release, in out/release; the README's commands run with them, about 15 minutes"
 
 # a virtual environment with a supported Python, and a word about it
 define make_venv
@@ -101,9 +101,9 @@ lock:
 	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --extra dev --generate-hashes --no-header \
 	  --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package weakfeedback --output-file requirements.lock --quiet
 
-# wheel and source, built from a clean clone, and installed once from each; see CONTRIBUTING.md
+# wheel, source, bill of materials and checksums, from a clean clone; the README's commands run with each; see CONTRIBUTING.md
 release: $(READY)
-	@$(BIN)/python tests/installation.py --release out/release
+	@$(BIN)/python tests/release.py out/release
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis

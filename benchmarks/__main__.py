@@ -64,7 +64,8 @@ def main(arguments: list[str] | None = None) -> int:
     if "start" in chosen.part:
         told["start"] = startup.first_results(startup.FEW if chosen.quick else None)
         told["two_threads"] = startup.two_threads()
-        print(startup.text(told["start"], told["two_threads"]))
+        told["import"] = startup.importing()
+        print(startup.text(told["start"], told["two_threads"], told["import"]))
     if "stores" in chosen.part:
         told["stores"] = stores.measure(chosen.repetitions)
         print(stores.text(told["stores"]))

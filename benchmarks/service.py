@@ -73,10 +73,10 @@ server.run()
 class Each(Committer):
     """Writes every request in a transaction of its own."""
 
-    def _written(self, taken: Any) -> Any:
+    def _carry_out(self, taken: Any) -> Any:
         done = []
         for one in taken:
-            done += super()._written([one])
+            done += super()._carry_out([one])
         return done
 
 

@@ -32,13 +32,13 @@ def take(path: Path) -> None:
             words += [
                 f"--screenshot={path}",
                 f"--window-size={SIZE[0]},{SIZE[1]}",
-                f"{address}learners/support",
+                f"{address}learners/mailroom",
             ]
             subprocess.run(words, check=True, stderr=subprocess.DEVNULL)
     finally:
         demo.terminate()
         demo.wait()
-    Image.open(path).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
+    Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Wheel and sdist on every supported Python found here, with the newest and the oldest requirements allowed.
 
 Run by ``make test-all``; not collected by pytest. Prints one line per combination and fails if any does. Words choose
-some of them: ``python tests/installation.py 3.12 oldest``. ``--release FOLDER`` tries the newest requirements on this
-Python and, if all is well, leaves wheel and sdist in the folder.
+some of them: ``python tests/installation.py 3.12 oldest``.
 """
 
 import os
@@ -136,9 +135,6 @@ def check(python, wheel, sdist, end, folder):
 
 
 def main(words):
-    release = Path(words.pop(words.index("--release") + 1)) if "--release" in words else None
-    if release is not None:
-        words = [".".join(map(str, sys.version_info[:2])), "newest"]
     versions = [word for word in words if word in VERSIONS] or VERSIONS
     ends = [word for word in words if word in ENDS] or ENDS
     failed = 0
@@ -155,11 +151,6 @@ def main(words):
                     failed += bool(trouble)
                     verdict = "FAILED" if trouble else "ok"
                     print(f"Python {version}, {end}, {package}: {verdict}\n{trouble}".rstrip(), flush=True)
-        if release is not None and not failed:
-            release.mkdir(parents=True, exist_ok=True)
-            for made in (wheel, sdist):
-                shutil.copy2(made, release)
-                print(f"  release {release / made.name}")
     sys.exit(1 if failed else 0)
 
 

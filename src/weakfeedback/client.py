@@ -44,11 +44,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from weakfeedback._version import __version__
+from weakfeedback.environment import read_secret
 
 REPEATS = 5
 REPEATED = (429, 502, 503, 504)  # answers after which a call is repeated
 LONGEST = 10.0  # maximum wait in seconds for a Retry-After
 ANSWER_LIMIT = 256 * 2**20  # bytes
+OWNER = "X-Weakfeedback-Owner"  # says which instance has answered, if it is another one
 P = ParamSpec("P")
 T = TypeVar("T")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -140,6 +142,12 @@ class _Call:
             told["Authorization"] = f"Bearer {token}"
         return told
 
+    @property
+    def learner(self) -> str:
+        """The name of the learner, "" if it is about none."""
+        parts = self.path.split("/", 4)
+        return parts[3].partition("?")[0] if parts[:3] == ["", "v1", "learners"] and len(parts) > 3 else ""
+
     def content(self) -> bytes | None:
         if self.body is None:
             return None
@@ -159,6 +167,7 @@ class _Base:
         token_env: str | None = None,
         timeout: float = 30.0,
         repeats: int = REPEATS,
+        direct: bool = False,
     ) -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
@@ -169,7 +178,7 @@ class _Base:
             raise ValueError(f"repeats must be from 0 to {REPEATS}, got {repeats!r}")
         self.address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self.timeout, self.repeats = float(timeout), repeats
-        self._parts = parts
+        self._direct, self._owners = direct, dict[str, str]()  # the address of learners that live elsewhere
         self._token = None if token_env is None else _token(token_env)
 
     def __repr__(self) -> str:
@@ -182,6 +191,19 @@ class _Base:
         told = float(retry_after) if retry_after is not None and retry_after.isdecimal() else 0.0
         found: float | None = max(min(told, LONGEST), min(2.0, 0.05 * 2**tried) * random.uniform(0.5, 1.0))
         return found
+
+    def _place(self, call: _Call) -> str:
+        """Return the address for a call: that of the instance that owns its learner, if it is known."""
+        return self._owners.get(call.learner, self.address)
+
+    def _note_owner(self, call: _Call, owner: str | None) -> None:
+        """Ask the instance that has answered for another one directly, from now on."""
+        if self._direct and owner is not None and call.learner:
+            self._owners[call.learner] = owner
+
+    def _is_back(self, call: _Call) -> bool:
+        """Forget the owner of a learner, which was not reached; return whether there was one."""
+        return self._owners.pop(call.learner, None) is not None
 
     def _failed(self, call: _Call, problem: BaseException) -> ServiceUnavailable:
         words = str(problem) or type(problem).__name__
@@ -196,11 +218,15 @@ class Client(_Base):
     address : str
         Where the service listens.
     token_env : str, optional
-        The environment variable that holds the token, if the service requires one.
+        The environment variable that holds the token, if the service requires one; or the same with ``_FILE`` at its
+        end names a file that does.
     timeout : seconds
         For each attempt.
     repeats : integer from 0 to 5
         How often a call is repeated after a connection error or the answers 429, 502, 503 and 504.
+    direct : bool
+        Where several instances share a store: ask the one that owns a learner, at the address that it advertises, once
+        another has told it. The token goes there, too.
     """
 
     process: subprocess.Popen[str] | None = None  # of a service that was started with `local_service`
@@ -212,9 +238,10 @@ class Client(_Base):
         token_env: str | None = None,
         timeout: float = 30.0,
         repeats: int = REPEATS,
+        direct: bool = False,
     ) -> None:
-        super().__init__(address, token_env=token_env, timeout=timeout, repeats=repeats)
-        self._idle: list[http.client.HTTPConnection] = []
+        super().__init__(address, token_env=token_env, timeout=timeout, repeats=repeats, direct=direct)
+        self._idle: dict[str, list[http.client.HTTPConnection]] = {}  # by address
         self._lock = threading.Lock()
 
     def learner(self, name: str) -> Learner:
@@ -241,8 +268,8 @@ class Client(_Base):
     def close(self) -> None:
         """Close the connections."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
+            idle, self._idle = self._idle, {}
+        for connection in [one for kept in idle.values() for one in kept]:
             connection.close()
 
     def __enter__(self) -> Client:
@@ -258,6 +285,8 @@ class Client(_Base):
             try:
                 status, headers, content = self._once(call)
             except (OSError, http.client.HTTPException) as problem:
+                if self._is_back(call):
+                    continue
                 wait = self._again(tried, None, None)
                 if wait is None:
                     raise self._failed(call, problem) from problem
@@ -270,36 +299,43 @@ class Client(_Base):
 
     def _once(self, call: _Call) -> tuple[int, Any, bytes]:
         """Send a request and read the answer; if a kept connection was closed meanwhile, send the request again."""
+        place = self._place(call)
         with self._lock:
-            connection = self._idle.pop() if self._idle else None
+            idle = self._idle.get(place)
+            connection = idle.pop() if idle else None
         if connection is not None:
             try:
-                return self._exchange(connection, call)
+                return self._exchange(connection, place, call)
             except (ConnectionError, http.client.HTTPException):
                 pass
-        return self._exchange(self._connect(), call)
+        return self._exchange(self._connect(place), place, call)
 
-    def _connect(self) -> http.client.HTTPConnection:
-        host, port = str(self._parts.hostname), self._parts.port
-        if self._parts.scheme == "https":
+    def _connect(self, place: str) -> http.client.HTTPConnection:
+        parts = urlsplit(place)
+        host, port = str(parts.hostname), parts.port
+        if parts.scheme == "https":
             return http.client.HTTPSConnection(
                 host, port, timeout=self.timeout, context=ssl.create_default_context()
             )
         return http.client.HTTPConnection(host, port, timeout=self.timeout)
 
-    def _exchange(self, connection: http.client.HTTPConnection, call: _Call) -> tuple[int, Any, bytes]:
+    def _exchange(
+        self, connection: http.client.HTTPConnection, place: str, call: _Call
+    ) -> tuple[int, Any, bytes]:
         kept = False
         try:
-            path = self._parts.path.rstrip("/") + call.path
-            connection.request(call.method, path, call.content(), call.headers(self._token))
+            connection.request(
+                call.method, urlsplit(place).path + call.path, call.content(), call.headers(self._token)
+            )
             answer = connection.getresponse()
             content = answer.read(ANSWER_LIMIT)
             if not answer.isclosed():
                 raise http.client.HTTPException("the answer is too long")
             if not answer.will_close:
                 with self._lock:
-                    self._idle.append(connection)
+                    self._idle.setdefault(place, []).append(connection)
                 kept = True
+            self._note_owner(call, answer.headers.get(OWNER))
             return answer.status, answer.headers, content
         finally:
             if not kept:
@@ -350,14 +386,17 @@ class AsyncClient(_Base):
             try:
                 async with self._session.request(
                     call.method,
-                    self.address + call.path,
+                    self._place(call) + call.path,
                     data=call.content(),
                     headers=call.headers(self._token),
                     allow_redirects=False,
                 ) as answer:
                     content = await answer.read()
                     status, later = answer.status, answer.headers.get("Retry-After")
+                    self._note_owner(call, answer.headers.get(OWNER))
             except (TimeoutError, aiohttp.ClientError, OSError) as problem:
+                if self._is_back(call):
+                    continue
                 wait = self._again(tried, None, None)
                 if wait is None:
                     raise self._failed(call, problem) from problem
@@ -776,7 +815,7 @@ def _plain(value: Any) -> Any:
 
 
 def _token(name: str) -> str:
-    token = os.environ.get(name, "").strip()
+    token = read_secret(name).strip()
     if not token:
         raise ValueError(f"token_env must name a variable that holds a token, and {name} is not set")
     return token

@@ -7,6 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 
 
+def rounded(parts: Sequence[float], decimals: int) -> list[float]:
+    """Return amounts with so many decimals, which add up to the rounded sum.
+
+    >>> rounded([1.004, 1.004, 1.004], 2)
+    [1.01, 1.0, 1.0]
+    """
+    scale = 10**decimals
+    units = [math.floor(part * scale) for part in parts]
+    left = round(sum(parts) * scale) - sum(units)
+    order = sorted(range(len(parts)), key=lambda k: -(parts[k] * scale - units[k]))
+    for k in order[:left]:
+        units[k] += 1
+    return [unit / scale for unit in units]
+
+
 def add_up(amounts: Iterable[float]) -> float:
     """Return the sum from left to right: from Python 3.12 on, sum() rounds otherwise.
 

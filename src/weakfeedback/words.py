@@ -77,3 +77,10 @@ def names_of(names: Any, size: int, noun: str) -> tuple[str, ...] | None:
     if not sound or len(names) != size or len(set(names)) != size:
         raise ValueError(f"names must be {size} different texts, one per {noun}, got {brief(names)}")
     return tuple(names)
+
+
+def currency_of(currency: Any) -> str | None:
+    """Return the name of a currency, validated; None if there is none."""
+    if currency is not None and not (isinstance(currency, str) and currency and currency.isprintable()):
+        raise ValueError(f"currency must be a text such as USD, got {brief(currency)}")
+    return currency

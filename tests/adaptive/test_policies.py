@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from tests.adaptive.following import random_problem, random_table
 
-from weakfeedback import simulate
-from weakfeedback.adaptive import AdaptiveProblem, Agreement, FixedArm, Thresholds, UssA, UssNext
+from weakfeedback import Cascade, Scored, simulate
+from weakfeedback.adaptive import AdaptiveProblem, Agreement, FixedArm, Thresholds, UssA, UssNext, instances
+from weakfeedback.datasets import load_answers
 from weakfeedback.engine.replication import Compiled, Interpreted, streams
 
 
@@ -215,6 +216,22 @@ def test_a_problem_without_probabilities_is_refused_before_the_first_round(last)
     with pytest.raises(ValueError, match="use judge='last'"):
         simulate(problem, {"A": UssA(problem.costs, "score")}, horizon=10, replications=1)
     simulate(problem, {"A": UssA(problem.costs)}, horizon=10, replications=1)
+
+
+def test_the_judge_score_warns_of_scores_that_cannot_be_probabilities():
+    """Two in five scores of the last service are below 1/2, of two labels; it errs in 4.3 %."""
+    problem = instances.load("yelp")
+    words = r"would believe that the last stage errs in 49.0%: 40.3% of its scores are below 1/2.*use judge='last'"
+    with pytest.warns(UserWarning, match=words):
+        simulate(problem, {"A": UssA(problem.costs, "score")}, horizon=10, replications=1)
+    problem = instances.load("shop")
+    simulate(problem, {"A": UssA(problem.costs, "score")}, horizon=10, replications=1)  # here they can
+    found = load_answers("yelp")
+    stages = [lambda x, k=k: Scored(found.outputs[x, k], found.scores[x, k]) for k in range(3)]
+    live = Cascade(stages, [0.001, 0.75, 2.5], error_cost=25.0, policy="USS-A", judge="score", seed=0)
+    live.answers(range(60))
+    with pytest.warns(UserWarning, match="would believe that the last stage errs in"):
+        live.report()
 
 
 def test_chances_are_checked_and_may_be_none():

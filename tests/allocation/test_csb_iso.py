@@ -17,6 +17,7 @@ from weakfeedback.allocation.problem import best_levels
 from weakfeedback.checks import check_policy
 from weakfeedback.kernels import separable
 from weakfeedback.kernels.separable import split_levels
+from weakfeedback.live import storage
 from weakfeedback.settings.catalog import SETTINGS
 
 BOTH = ("loss", "reward")
@@ -73,12 +74,16 @@ def test_csb_iso_agrees_with_its_twin(setting, fractions):
 
 EDITS = [
     ("FALL = 5e-4", "FALL = 0.3"),
+    ("PRIOR = 0.5", "PRIOR = 1.0"),
     ("rng.random() < 0.5:", "rng.random() < 0.4:"),
     ("if k == 0 or self.n1[i, k]", "if self.n1[i, k]"),
-    ("weight[j] = 2.0 + ones + zeros", "weight[j] = 1.0"),
-    ("y[j] = rng.beta(1.0 + ones, 1.0 + zeros)", "y[j] = rng.beta(1.0 + zeros, 1.0 + ones)"),
+    ("weight[j] = 2.0 * self.prior + ones + zeros", "weight[j] = 1.0"),
+    (
+        "y[j] = rng.beta(self.prior + ones, self.prior + zeros)",
+        "y[j] = rng.beta(self.prior + zeros, self.prior + ones)",
+    ),
     ("if weight[j] > 0.0 else 1.0", "if weight[j] > 0.0 else 0.0"),
-    ("weight[b] = 2.0 + ones + zeros", "weight[b] = 2.0"),
+    ("weight[b] = 2.0 * self.prior + ones + zeros", "weight[b] = 2.0"),
     ("                    zeros += self.n0[i, places[j]]\n", ""),
     ("(1 if gap == 1 else 1 + int(rng.random() * gap))", "1"),
     ("y[blocks - 1] * rng.random()", "rng.random()"),
@@ -294,3 +299,12 @@ def test_thresholds_fail_where_effects_are_gradual():
         assert new[1] - new[0] < 0.7 * new[0]
         ratios.append(new[1] / old[1])
     assert max(ratios) < 0.25
+
+
+def test_states_from_before_keep_their_prior():
+    """A round of today's rules from a state of before would not be the round that was decided then."""
+    once = CsbIso(3, 1.0)
+    once.prior = 1.0
+    assert "prior" not in storage.encode_fields(once)
+    for policy in (once, CsbIso(3, 1.0)):
+        assert storage.restore_fields(CsbIso(3, 1.0), storage.encode_fields(policy)).prior == policy.prior

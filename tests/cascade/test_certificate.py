@@ -16,7 +16,8 @@ from weakfeedback.cascade.certificate import (
     _excluded,
     certify,
 )
-from weakfeedback.thesis.random_cascades import random_problems, sampled_rows
+from weakfeedback.cascade.problem import sampled_rows
+from weakfeedback.thesis.random_cascades import random_problems
 
 ALPHA = 0.05
 

@@ -248,7 +248,9 @@ def test_labels_of_any_name():
 
 def test_the_description_of_a_problem_shows_it():
     words = dict(SETTINGS["cascade"].describe_problem(instances.load("bsc-1")))
-    assert words["Limit of regret"] == "9.173 log T, as T grows; the optimal arm can be confused with 1, 2"
+    shown = "9.173 log T, as T grows; the optimal arm can be confused with 1, 2"
+    assert words["Limit of regret"] == shown
+    assert instances.load("bsc-1").describe().splitlines()[-1].split("  ", 1)[1].strip() == shown
     words = dict(SETTINGS["cascade"].describe_problem(instances.load("bsc-4")))
     assert words["Limit of regret"] == "0: regret need not grow with T"
     words = dict(SETTINGS["cascade"].describe_problem(instances.load("bsc-5")))

@@ -41,3 +41,18 @@ def test_a_stopped_run_ends_soon():
         play(plan)
     timer.join()
     assert time.monotonic() - before < 60
+
+
+@pytest.mark.parametrize(
+    ("store", "words"), [(None, "was stopped$"), ("kept", "the same call goes on from its store$")]
+)
+def test_an_interruption_ends_at_the_line_of_the_caller(store, words, monkeypatch, tmp_path):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("weakfeedback.engine.simulate.play", interrupted)
+    where = None if store is None else tmp_path / store
+    with pytest.raises(KeyboardInterrupt, match=words) as caught:
+        simulate(PROBLEM, {"a": UssUcb(PROBLEM.costs)}, horizon=10, replications=1, store=where)
+    assert len(caught.traceback) == 2  # this line, and one of the package
+    assert caught.value.__suppress_context__

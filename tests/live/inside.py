@@ -85,7 +85,7 @@ def fix(thing, context):
 
 def tell(thing, id, output):
     """Tell the next output of an open round, and learn nothing yet: the round after it."""
-    return thing._advanced(id, decided(thing, id), output)
+    return thing._advance(id, decided(thing, id), output)
 
 
 def journal(thing):

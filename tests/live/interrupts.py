@@ -78,6 +78,14 @@ class Watch:
 
 def attempt(gesture, thing, at=None, after=None):
     """Make a gesture that is interrupted there; return the watch."""
+    return next(_attempt(gesture, thing, at, after))
+
+
+def _attempt(gesture, thing, at, after):
+    """The same as a generator: the interpreter may go on to handle an exception raised at a handler's last line, and
+    what is handled in a generator ends with it. Otherwise it would stand before the errors of all later tests, and keep
+    what its frames hold.
+    """
     with Watch(at, after) as watch, contextlib.suppress(Interrupted):
         gesture(thing)
-    return watch
+    yield watch

@@ -10,7 +10,7 @@ import pytest
 
 import weakfeedback
 from weakfeedback.cascade import FixedArm, UssTs
-from weakfeedback.live import Cascade
+from weakfeedback.live import Cascade, ContextualCascade, Router
 
 
 def parity(x):
@@ -96,6 +96,31 @@ def test_the_warning_of_prices_points_at_the_line_of_the_user_also_where_the_pac
         [sys.executable, script], env=environment, capture_output=True, text=True, timeout=120, check=True
     )
     assert f"{script}:3: UserWarning: at these prices" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda n: Cascade(2, [1, 20], 20, names=n),
+            "no stage after small can ever pay: large costs 20, and",
+        ),
+        (
+            lambda n: ContextualCascade(2, [1, 20], 20, names=n),
+            "no stage after small can ever pay: large costs 20, and",
+        ),
+        (
+            lambda n: Router(2, [1, 20], 19, names=n),
+            "no model after small can ever pay: large costs 19 more, and",
+        ),
+    ],
+)
+def test_the_warning_of_prices_names_the_stages(make, words):
+    with pytest.warns(
+        UserWarning,
+        match=f"{words} an error no more than error_cost=".replace(".*", "after small can ever pay: large"),
+    ):
+        make(["small", "large"])
 
 
 @pytest.mark.parametrize("policy", ["USS-TS", "USS-A"])

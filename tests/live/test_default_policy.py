@@ -6,7 +6,7 @@ from tests.live import inside
 
 from weakfeedback import Cascade
 from weakfeedback.cascade import UssTs
-from weakfeedback.cascade.policies.uss_wd_ts import UssWdTs
+from weakfeedback.cascade.policies.uss_wd import UssWdTs
 
 COSTS = {"stage_costs": [1.0, 2.0, 3.0], "error_cost": 10.0}
 

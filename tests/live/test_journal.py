@@ -239,7 +239,7 @@ def test_a_decision_that_falls_otherwise_now_is_a_fault(path, monkeypatch):
     thing = kind.open(path)
     play(kind, thing, 12)
     abandon(thing)
-    from weakfeedback.cascade.policies.uss_wd_ts import UssWdTs
+    from weakfeedback.cascade.policies.uss_wd import UssWdTs
 
     monkeypatch.setattr(UssWdTs, "select", lambda self, rng: 0)
     with pytest.raises(JournalError, match=r"event \d+: decision \d+ was .*, and is now"):

@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import json
 import math
+import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -288,6 +290,39 @@ def test_a_killed_process_loses_nothing_and_changes_are_events(tmp_path, kind):
     assert loaded.promised.budget == 7.0
 
 
+def test_a_copy_does_not_give_the_allowance_back(tmp_path):
+    world, path = World(8), tmp_path / "j.db"
+    with Cascade.open(path, world.stages(), PRICES, agree=0.9, memory=64, seed=3) as live:
+        for x in range(120):
+            live(x)
+        left = live.report().allowance
+    assert left > 3.0
+    shutil.copy(path, tmp_path / "copy.db")
+    with Cascade.open(path, world.stages()) as live:
+        assert live.report().allowance == left
+        live.save(tmp_path / "state.json")
+    with Cascade.open(tmp_path / "copy.db", world.stages()) as live:
+        assert live.report().allowance == 0.0
+        live(0)
+    with Cascade.open(tmp_path / "copy.db", world.stages()) as live:
+        assert live.report().allowance == pytest.approx(0.1)
+    assert Cascade.load(tmp_path / "state.json", world.stages()).report().allowance == left
+    assert Cascade.load(tmp_path / "state.json", world.stages(), fresh_ids=True).report().allowance == 0.0
+
+
+def test_threads_share_one_allowance():
+    """Each coin is weighed with what is left under the lock, reservations of other threads taken off."""
+    world = World(12)
+    live = cascade(world, bucket=3.0)
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(live, range(400)))
+    assert len(answers) == live.report().requests == 400
+    policy = live.policy
+    assert (policy.tokens >= -1e-9).all()
+    assert (int(policy.open.sum()), float(policy.held.sum())) == (0, 0.0)
+    assert policy.estimate.sum() <= policy.earned.sum() + 1e-9
+
+
 def test_the_chance_of_every_coin_is_in_the_journal(tmp_path):
     world, path = World(8), tmp_path / "j.db"
     with Cascade.open(path, world.stages(), PRICES, agree=0.9, memory=64, seed=3, every=200) as live:
@@ -549,7 +584,7 @@ def test_the_report_and_the_certificate_say_it_in_words():
     live = cascade(World(14))
     live.answers(range(320), 5)
     report, words = live.report(), str(live.report())
-    assert "Promise: at least 90 % of the answers as from large. On average over our coins." in words
+    assert "Promise: at least 90 % of the answers as from large. On average over our coins; 1 to 5" in words
     assert f"320 requests: about {100 * report.differ:.1f} % differ (estimate); at most" in words
     assert "Never more than large alone plus 5 % plus 50 calls" in words
     assert "Worth it while a differing answer costs you less than" in words
@@ -580,6 +615,12 @@ def test_the_report_and_the_certificate_say_it_in_words():
     assert found["settings"]["reference"] == "large"
     json.dumps(found)
     assert "went out without large" in "\n".join(live.explain(id) for id in range(220, 321))
+
+
+def test_a_budget_below_every_price_is_told():
+    words = "It cannot be kept: a call costs at least 1."
+    assert words in str(Cascade([len, len], [1, 20], budget=0.5).report())
+    assert words not in str(Cascade([len, len], [1, 20], budget=1.5).report())
 
 
 def test_a_model_that_always_differs_saves_nothing_and_it_is_said_why():
@@ -645,6 +686,12 @@ def test_second_calls_tell_how_often_the_reference_agrees_with_itself():
     assert found["differs_at_least"] <= found["differs"]
     words = str(live.report())
     assert "asked twice, gives the same answer in" in words
+    assert "of the requests must go to" not in words  # less than twice of what may differ
+    live.promise(agree=0.95)
+    least = 100 * (1 - 0.1 / found["differs"])
+    assert f"So at least {least:.1f} % of the requests must go to stage 1, whatever the stage" in str(
+        live.report()
+    )
     assert f"stage 1 would differ from itself in {100 * found['differs']:.1f} %." in words
     policy = live.policy
     assert policy.spent <= policy.allowed

@@ -68,7 +68,7 @@ def test_policies_that_learn_nothing_take_other_prices(policy, options, tmp_path
 
 @pytest.mark.parametrize(("prices", "words"), [(5, "prices must be"), ("abc", "prices must be")])
 def test_wrong_prices_of_a_router_that_is_there(prices, words, tmp_path):
-    Router.open(tmp_path / "r.db", 3, [1, 2, 3], 1).close()
+    Router.open(tmp_path / "r.db", 3, [1, 2, 3], 9).close()
     with pytest.raises(ValueError, match=words):
         Router.open(tmp_path / "r.db", 3, prices)
 

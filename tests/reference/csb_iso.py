@@ -60,7 +60,7 @@ class SlowCsbIso:
         drawn = []
         for members in groups:
             n1, n0 = (sum(self.counts(i, place)[k] for place in members) for k in (0, 1))
-            drawn.append((rng.beta(1 + n1, 1 + n0), 2.0 + n1 + n0, members))
+            drawn.append((rng.beta(0.5 + n1, 0.5 + n0), 1.0 + n1 + n0, members))
         final = falling(drawn)
         curve = [final[0][0]] * (self.C + 1)
         for (before, _, a), (after, _, b) in itertools.pairwise(final):

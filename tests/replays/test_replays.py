@@ -223,3 +223,17 @@ def test_a_hundred_thousand_rows_in_half_a_minute():
     start = time.process_time()
     replay(pd.DataFrame(table), [f"m{k}" for k in range(5)], [1, 2, 4, 8, 20])
     assert time.process_time() - start < 30.0
+
+
+def test_a_currency_stands_wherever_there_is_money(tmp_path):
+    hard = np.arange(2000) % 5 == 0
+    log = pd.DataFrame({"small": hard.astype(int), "small.score": 1.0 - hard, "large": 0})
+    found = replay(log, models=["small", "large"], prices=[1, 20], currency="EUR", orders=1)
+    assert " EUR instead of 40,000 EUR: " in found.headline()
+    assert "EUR" in str(found).splitlines()[2].split()
+    page = found.save(tmp_path).read_text()
+    assert "<th>EUR</th>" in page
+    assert "20,000,000 EUR" in page  # for a million
+    assert "EUR" not in str(replay(log, models=["small", "large"], prices=[1, 20], orders=1))
+    with pytest.raises(ValueError, match="currency must be a text such as USD, got 5"):
+        replay(log, models=["small", "large"], prices=[1, 20], currency=5)

@@ -27,12 +27,12 @@ def demo_proxy():
             fake.models = {
                 name: replace(model, seconds=0.0, pause=0.0) for name, model in fake.models.items()
             }
-            settings = read_proxied("demo", demo.TABLE, ["made-up"])
+            settings = [read_proxied("demo", table, ["made-up"]) for table in (demo.TABLE, demo.PRICED)]
 
             async def start():
                 service = Service(opener(Path(folder) / "s.db"), quick(durability="process"))
                 await service.start()
-                proxy = make_proxy(service, {}, [settings], {"made-up": FakeServer(fake)})
+                proxy = make_proxy(service, {}, settings, {"made-up": FakeServer(fake)})
                 await prepare_learners(service, proxy)
                 return service, proxy
 

@@ -225,7 +225,7 @@ class World:
 
 def gated(proxy):
     """The routes of a proxy behind the gate of a service, without one."""
-    service = SimpleNamespace(metrics=SimpleNamespace(requested=lambda *_: None))
+    service = SimpleNamespace(metrics=SimpleNamespace(requested=lambda *_: None), telemetry=None)
     app, auth = Starlette(routes=proxy_routes(proxy, Auth())), Auth()
     app.middleware_stack = Gate(app.router, service, auth)
     return app

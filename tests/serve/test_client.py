@@ -267,11 +267,18 @@ def test_wrong_names_and_numbers(fake):
         Client(fake.address, repeats=6)
 
 
-def test_the_token_comes_from_the_environment(fake, monkeypatch):
+def test_the_token_comes_from_the_environment(fake, monkeypatch, tmp_path):
     monkeypatch.setenv("SOME_TOKEN", "0123456789abcdef\n")
     monkeypatch.delenv("OTHER_TOKEN", raising=False)
+    monkeypatch.delenv("OTHER_TOKEN_FILE", raising=False)
     with pytest.raises(ValueError, match="OTHER_TOKEN is not set"):
         Client(fake.address, token_env="OTHER_TOKEN")
+    (tmp_path / "token").write_text("fedcba9876543210\n")
+    monkeypatch.setenv("OTHER_TOKEN_FILE", str(tmp_path / "token"))
+    fake.script += [(200, {"learners": []})]
+    with Client(fake.address, token_env="OTHER_TOKEN") as client:
+        client.learners()
+    assert fake.seen.pop()[3]["Authorization"] == "Bearer fedcba9876543210"
     fake.script += [(200, {"learners": []}), (201, {}), (200, {})]
     with Client(fake.address, token_env="SOME_TOKEN") as client:
         assert client.learners() == []
@@ -313,5 +320,5 @@ def test_connections_are_kept(fake):
         fake.script += [(200, {"learners": []})] * 3
         for _ in range(3):
             client.learners()
-        assert len(client._idle) == 1
-    assert client._idle == []
+        assert [len(idle) for idle in client._idle.values()] == [1]
+    assert client._idle == {}

@@ -73,6 +73,7 @@ def requests() -> Iterator[tuple[str, str, str, Any]]:
         if kind == "router":
             more = {"agree": 0.9} if "agree" in made else {"error_cost": 90.0}
             yield name, "PATCH", "/costs", {"prices": [1.5, 18.0], **more}
+            yield name, "PATCH", "/models", {"replace": {"model": "a", "price": 1.5}}
         yield name, "POST", "/decisions/ID/cancel", {"cost": 0.5}
         if kind == "contextual":
             yield name, "POST", "/decide", {"context": [0.5, -1.0]}

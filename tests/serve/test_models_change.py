@@ -28,6 +28,35 @@ async def play(call: Any, own: Any, names: list[str], rounds: int) -> None:
             assert (await call("POST", path, {"outputs": outputs})).data["result"] == "accepted"
 
 
+@pytest.mark.parametrize("change", [{"remove": "large"}, {"add": {"name": "medium", "price": 5}}])
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_old_decisions_keep_the_names_of_their_time(
+    tmp_path: Path, change: dict[str, Any], snapshot: bool
+) -> None:
+    """The number of a model that was gone ended in a fault, and that of one that had moved in the name of another."""
+
+    async def look(call: Any, told: dict[str, Any]) -> None:
+        again = (await call("POST", PLACE + "/decide", {}, idempotency_key="k")).data
+        assert (again["call"], again["name"], again["repeated"]) == (told["call"], told["name"], True)
+        assert (await call("GET", f"{PLACE}/decisions/{told['id']}")).data["call"] == told["call"]
+        listed = (await call("GET", PLACE + "/decisions?status=all")).data["decisions"]
+        assert listed[0]["call"] == told["call"]
+
+    async def all_of_it() -> None:
+        async with serving(tmp_path / "s.db") as (service, call):
+            await call("PUT", PLACE, {**MADE, "models": ["small", "large", "huge"], "prices": [1, 4, 20]})
+            told = (await call("POST", PLACE + "/decide", {}, idempotency_key="k")).data
+            assert "huge" in told["call"]
+            assert (await call("PATCH", PLACE + "/models", change)).status == 200
+            await look(call, told)
+            learner = service.learners["r"]
+            learner.pictured = -1 if snapshot else learner.seq
+        async with serving(tmp_path / "s.db") as (_, call):
+            await look(call, told)
+
+    run(all_of_it())
+
+
 @pytest.mark.parametrize("promise", [False, True])
 def test_it_is_the_router_with_the_same_changes_also_after_a_restart(tmp_path: Path, promise: bool) -> None:
     made = {**MADE, "error_cost": None, "agree": 0.9, "options": {"memory": 64}} if promise else MADE

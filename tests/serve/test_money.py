@@ -121,16 +121,16 @@ def told(report, stops=(80, 20)):
 
 
 def test_the_other_side_stands_beside_the_saving():
-    """80 answers of a, of which 10 % differ, 5 to 20 % for sure: 4 to 16 answers."""
+    """80 answers of a, of which 10 % differ, at all times between 2.9 and 22.8 %: 2 to 19 answers."""
     other, said = told(report_of(20.0))
-    assert (other["about"], other["low"], other["high"], other["of"]) == ("8", "4", "16", "100")
-    assert (other["worth"], other["worth_about"]) == ("1.25 USD", "2.50 USD")
-    assert (other["net"], other["open"]) == ("4.00 to 36.00 USD", False)
+    assert (other["about"], other["low"], other["high"], other["of"]) == ("8", "2", "19", "100")
+    assert (other["worth"], other["worth_about"]) == ("1.10 USD", "2.50 USD")
+    assert (other["net"], other["open"]) == ("1.80 to 38.20 USD", False)
     assert said["rest"] == "instead of 30.00 USD, and about 92 of 100 answers are the same as b\u2019s."
     early = told(report_of(20.0, comparisons=49))[1]
     assert early["rest"] == "instead of 30.00 USD."  # too early to speak of the answers
     other, _ = told(report_of(20.0, error=2.0))
-    assert (other["net"], other["open"]) == ("\u221212.00 to 52.00 USD", True)  # grey: nothing is proved
+    assert (other["net"], other["open"]) == ("\u221216.40 to 56.40 USD", True)  # grey: nothing is proved
 
 
 def test_what_was_never_compared_may_all_differ():

@@ -139,9 +139,9 @@ USED: dict[Any, list[tuple[Any, str]]] = {
 MUTANTS = {
     "answer before the commit": (
         commit,
-        "                done = self._written(taken)\n",
+        "                done = self._carry_out(taken)\n",
         "                self._tell(_resolve, [(f, None, None) for _, f, _ in taken])\n"
-        "                done = self._written(taken)\n",
+        "                done = self._carry_out(taken)\n",
     ),
     "write only the last of those who wait": (commit, "rows += item", "rows = item"),
     "write in the wrong order": (commit, "self.store.write(rows,", "self.store.write(rows[::-1],"),
@@ -153,7 +153,7 @@ MUTANTS = {
     "leave out who came during the failure": (commit, "taken + self._queue, []", "taken, []"),
     "forget the key": (
         outbox,
-        "key, extra = tag or self._tag\n",
+        'key, extra = tag or (NO_TAG if kind == "cancel" else self._tag)\n',
         "key, extra = None, (tag or self._tag).extra\n",
     ),
     "skip an event": (
@@ -168,14 +168,15 @@ MUTANTS = {
     "keep the memory after a failed commit": (
         service,
         '        self.state = "replaying"\n        self.learners = {}\n'
+        "        if self.sharing is not None:\n            self.sharing.forget()\n"
         "        if self._returning is None or self._returning.done():\n"
         "            self._returning = self.spawn(self._return())\n",
-        "        self.committer = Committer(self.store, asyncio.get_running_loop(), failed=self._lost)\n",
+        "        self.committer = Committer(self.store, asyncio.get_running_loop(), failed=self._handle_loss)\n",
     ),
     "show what is not stored": (
         steps,
-        "            future = committer.run(store.check_owner)\n        await self.wait(future)\n",
-        "            future = committer.run(store.check_owner)\n",
+        "            future = learner.commit()\n        await self.wait(future)\n",
+        "            future = learner.commit()\n",
     ),
     "answer a duplicate before its original": (
         answering,

@@ -111,7 +111,7 @@ def test_every_kind_has_a_page_and_its_numbers_are_those_of_the_report(tmp_path,
             assert view.amount(amount, "EUR") in text
         saved = view.amount(report["saved"]["amount"], "EUR")
         assert saved in text_of(overview)
-        assert f"{config.get('stages', config.get('models'))[-1]} alone" in text_of(overview)
+        assert f"{config.get('stages', config.get('models'))[-1]}\u2019s" in text_of(overview)
         for pair in report.get("disagreement") or ():
             if pair["comparisons"]:
                 assert view.share(pair["share"]) in text
@@ -123,6 +123,7 @@ def test_every_kind_has_a_page_and_its_numbers_are_those_of_the_report(tmp_path,
         if even is not None:
             assert f"An even split would have had about {view.number(even / report['rounds'])}" in text
     assert name in text_of(overview)
+    assert "each with 95 %: of a hundred learners, five may be wrong" in text_of(overview)
 
 
 def test_saved_is_signed():
@@ -378,7 +379,7 @@ def test_an_update_for_100_learners_costs_little(tmp_path):
                 began = time.process_time()
                 pieces = page.overview_pieces(service.learners.values())
                 spent.append(time.process_time() - began)
-            assert len(pieces) == 103  # with the state, the sentence and the sums
+            assert len(pieces) == 104  # with the state, the sentence, the alarms and the sums
             return min(spent)
 
     assert run(look()) < 0.015

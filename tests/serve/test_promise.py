@@ -1,11 +1,14 @@
 """A promise over HTTP: as the live object decides, changed while it runs, over restarts."""
 
 import asyncio
+import math
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.rig.harness import quick, run, serving
+from tests.serve.test_page import paged, text_of
 
 from weakfeedback import Cascade, Router, Scored
 from weakfeedback.client import local_service
@@ -119,6 +122,34 @@ def test_rounds_over_http_begin_anywhere_and_a_stage_may_fail(tmp_path: Path) ->
     run(all_of_it())
 
 
+def test_a_restored_copy_does_not_give_the_allowance_back(tmp_path: Path) -> None:
+    async def ask(call: Any, times: int) -> None:
+        for _ in range(times):
+            told = (await call("POST", PLACE + "/decide", {})).data
+            if len(told["call"]) > 1:
+                await call("POST", f"{PLACE}/decisions/{told['id']}/feedback", {"outputs": ["a", "a"]})
+
+    async def left(call: Any) -> float:
+        found: float = (await call("GET", PLACE + "/report")).data["details"]["allowance"]
+        return found
+
+    async def all_of_it() -> None:
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+            await call("PUT", PLACE, ROUTER)
+            await ask(call, 60)
+            assert await left(call) == pytest.approx(6.0)
+        shutil.copy(tmp_path / "s.db", tmp_path / "copy.db")
+        async with serving(tmp_path / "s.db") as (_, call):
+            assert await left(call) == pytest.approx(6.0)  # the store itself goes on
+        async with serving(tmp_path / "copy.db") as (_, call):
+            assert await left(call) == 0.0
+            await ask(call, 10)
+        async with serving(tmp_path / "copy.db") as (_, call):
+            assert await left(call) == pytest.approx(1.0)  # an event, once
+
+    run(all_of_it())
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -160,10 +191,58 @@ def test_the_page_says_what_was_promised_and_what_differs(tmp_path: Path) -> Non
             assert shown["summary"]["headline"]["rest"].endswith(" 90 were promised.")
             assert shown["summary"]["other"]["high"] != "0"
             said = [one["text"] for one in shown["summary"]["trust"]]
-            assert "Promise: at least 90 % of the answers as from large. On average over our coins." in said
-            assert any(text.startswith("Allowance 9 of 100:") for text in said)
-            assert not any(text.startswith("Money:") for text in said)
+            assert "It holds on average over our coins." in said
+            assert any(text.startswith("Too early: before 1000 requests") for text in said)
+            assert any(text.startswith("Not known: whether large is right.") for text in said)
             assert (shown["watched"], shown["audited"]) == (False, False)
+            card = shown["promise"]
+            assert (card["words"], card["agree"], card["eps"]) == ("90 % as from large", "90 %", "10 %")
+            assert (card["badge"], card["kept"]) == ("kept", True)
+            assert (card["allowance"]["left"], card["allowance"]["bucket"]) == ("9", "100")
+            report = service.learners["p"].live.report()
+            bound = 100 * min(report.differ_at_most / 0.2, 1.0)  # the gauge runs to twice what may differ
+            assert (card["gauge"]["lim"], card["gauge"]["sure"]) == (50.0, pytest.approx(bound, abs=0.06))
+            groups = shown["groups"]
+            assert [row["requests"] for row in groups["rows"]] == ["45", "45"]
+            money = [float(row["spent"].replace(",", "")) for row in (*groups["rows"], groups["all"])]
+            assert sum(money[:2]) == pytest.approx(money[2])
+            assert groups["near"] == "No group is above 10 %."
+            page = paged(service)
+            html, overview = text_of(await page("GET", "/learners/p")), text_of(await page("GET", "/"))
+            assert "At least 90 % of the answers as from large." in html
+            assert f"at most {math.ceil(report.differ_at_most * 90)}, 95 % sure" in html
+            assert "Each request adds 0.1." in html
+            assert "90 % as from large" in overview
+            assert "One promise is kept." in overview
+
+    asyncio.run(play())
+
+
+def test_a_promise_at_risk_and_a_shadow_say_so_first(tmp_path: Path) -> None:
+    """The cheap model begins to differ in every request: the allowance is used up, and the reference answers."""
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+            await call("PUT", PLACE, {**ROUTER, "options": {"memory": 64, "bucket": 5}})
+            await call("PUT", "/v1/learners/q", {**ROUTER, "shadow": True})
+            for name in "pq":
+                for n in range(225):
+                    told = (await call("POST", f"/v1/learners/{name}/decide", {})).data
+                    if len(told["call"]) > 1:
+                        said = ["b" if name == "p" and n > 200 else "a", "a"]
+                        place = f"/v1/learners/{name}/decisions/{told['id']}/feedback"
+                        await call("POST", place, {"outputs": said})
+            page = paged(service)
+            overview = text_of(await page("GET", "/"))
+            assert "At risk: p : large answers everything; it goes on by itself." in overview
+            assert "One promise is at risk." in overview
+            risky, shadow = (
+                text_of(await page("GET", "/learners/p")),
+                text_of(await page("GET", "/learners/q")),
+            )
+            assert "The allowance is used up: large answers everything; it goes on by itself." in risky
+            assert "Safe to turn on since request" in shadow
+            assert "would differ: about 0 %, at most" in overview
 
     asyncio.run(play())
 

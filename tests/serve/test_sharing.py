@@ -13,6 +13,7 @@ import pytest
 from tests.rig.harness import CASCADE
 from tests.rig.server import Client, Process, patiently
 
+from weakfeedback import client
 from weakfeedback.journal import open_store
 from weakfeedback.journal.shards import SHARDS
 from weakfeedback.serve.recover import recover_all
@@ -44,9 +45,13 @@ def shares(*clients):
 
 def test_any_instance_is_asked_and_the_owner_answers(server, tmp_path):
     with instances(tmp_path, server.url(), 2) as ((one, other), (first, second)):
-        for name in NAMES:
-            assert first("PUT", f"/v1/learners/{name}", CASCADE)[0] == 201
-        assert shares(first, second) == [8, 8]
+        with client.Client(f"http://127.0.0.1:{one.port}", direct=True) as service:
+            for name in NAMES:
+                service.create(name, **CASCADE)
+            assert shares(first, second) == [8, 8]
+            # this client asks the owner once it knows it
+            assert [*service._owners.values()] == [f"http://127.0.0.1:{other.port}"] * 8
+            assert all(service.learner(name).report()["seq"] == 0 for name in NAMES)
         for name in NAMES:
             made = decided(second, name, idempotency_key="k")
             again = decided(first, name, idempotency_key="k")
@@ -56,12 +61,12 @@ def test_any_instance_is_asked_and_the_owner_answers(server, tmp_path):
             assert first("POST", path, outputs)[1]["result"] == "accepted"
             assert second("POST", path, outputs)[1]["result"] == "duplicate"
             assert second("GET", f"/v1/learners/{name}")[1]["seq"] == 2
-        for client in (first, second):
-            listed = client("GET", "/v1/learners")[1]["learners"]
+        for call in (first, second):
+            listed = call("GET", "/v1/learners")[1]["learners"]
             assert [learner["name"] for learner in listed] == sorted(NAMES)
-            assert client("GET", "/v1/learners/nobody")[0] == 404
-            assert client("POST", "/v1/learners/t1/decide", {"count": "x"})[0] == 422
-            assert b"t1" in client("GET", "/learners/t1")[1]  # the page of a learner, too
+            assert call("GET", "/v1/learners/nobody")[0] == 404
+            assert call("POST", "/v1/learners/t1/decide", {"count": "x"})[0] == 422
+            assert b"t1" in call("GET", "/learners/t1")[1]  # the page of a learner, too
         # who leaves hands its learners over, and who comes gets its share of them
         assert one.stop() == 0
         patiently(lambda: shares(second) == [16])

@@ -19,9 +19,9 @@ from weakfeedback.serve.recover import recover_all
 
 CONFIG = {"kind": "cascade", "stages": ["a", "b", "c"], "stage_costs": [0.5, 2.0, 5.0], "error_cost": 20.0}
 PLACE = "/v1/learners/t"
-OWNERS = """
-SELECT pg_terminate_backend(pid, 5000) FROM pg_locks
-WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()
+OWNER = """
+SELECT pg_terminate_backend(pid, 60000) FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE locktype = 'advisory' AND granted AND application_name = %s
 """
 
 
@@ -40,6 +40,15 @@ class Told:
             if id in self.stages:
                 self.faults.append(f"id {id} was given out twice")
             self.stages[id] = stage
+
+
+def ask(process: Process, path: str) -> tuple[int, Any]:
+    """The answer to one question; over a new connection, as one that was idle may be closed."""
+    client = Client(process.port)
+    try:
+        return client("GET", path)
+    finally:
+        client.close()
 
 
 def work(port: int, number: int, told: Told) -> None:
@@ -77,28 +86,25 @@ def split(folder: Path, server: Cluster, rounds: int) -> dict[str, Any]:
         owner, standby = one, other
         try:
             for _ in range(rounds):
-                wait = Client(standby.port)
                 before = len(told.fed)
                 patiently(lambda before=before: len(told.fed) >= before + 5)
                 os.kill(owner.process.pid, signal.SIGSTOP)
                 try:
                     with psycopg.connect(address, autocommit=True) as database:
-                        assert database.execute(OWNERS).fetchall() == [(True,)]
-                    patiently(lambda wait=wait: wait("GET", "/health/ready")[0] == 200)
+                        name = f"weakfeedback process {owner.process.pid}"
+                        assert database.execute(OWNER, (name,)).fetchall() == [(True,)]
+                    patiently(lambda standby=standby: ask(standby, "/health/ready")[0] == 200)
                     before = len(told.fed)
                     patiently(lambda before=before: len(told.fed) >= before + 5)
-                    seq = wait("GET", PLACE)[1]["seq"]
+                    seq = ask(standby, PLACE)[1]["seq"]
                 finally:
                     os.kill(owner.process.pid, signal.SIGCONT)
-                woken = Client(owner.port)
                 for _ in range(20):  # it never shows what was true before it slept
-                    status, shown = woken("GET", PLACE)
+                    status, shown = ask(owner, PLACE)
                     assert status == 503 or shown["seq"] >= seq, shown
                     woken_answers += status == 200
-                patiently(lambda woken=woken: woken("GET", "/health/ready")[0] == 503)
-                assert wait("GET", "/health/ready")[0] == 200
-                woken.close()
-                wait.close()
+                patiently(lambda owner=owner: ask(owner, "/health/ready")[0] == 503)
+                assert ask(standby, "/health/ready")[0] == 200
                 owner, standby = standby, owner
         finally:
             told.over = True

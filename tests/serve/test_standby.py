@@ -1,6 +1,7 @@
 """Two services over one store in PostgreSQL: one serves, the other waits and takes over."""
 
 import asyncio
+import threading
 
 from tests.journal.stores import InPostgres
 from tests.rig.harness import CASCADE, Caller, quick, run, until
@@ -86,6 +87,39 @@ def test_who_has_lost_the_store_reads_nothing_out_of_its_memory(server):
         for path in ("", "/report", "/decisions", "/certificate"):
             assert (await call("GET", "/v1/learners/triage" + path)).status == 503
         assert (await wait("GET", "/v1/learners/triage")).data["seq"] == 1
+        await second.stop()
+        await first.stop()
+
+    run(play())
+
+
+def test_who_slept_over_an_acknowledgement_reads_nothing_out_of_its_memory(server, monkeypatch):
+    """What was stored before the sleep is acknowledged after it, when others know more."""
+    place, stored, wake = InPostgres(server), threading.Event(), threading.Event()
+
+    async def play():
+        first, call = await started(place.address)
+        second, wait = await started(place.address)
+        assert (await call("PUT", "/v1/learners/triage", CASCADE)).status == 201
+        write = first.store.write
+
+        def slow(rows, sync=True):
+            write(rows, sync=sync)
+            stored.set()
+            assert wake.wait(60)
+
+        monkeypatch.setattr(first.store, "write", slow)
+        made = asyncio.create_task(call("POST", "/v1/learners/triage/decide", {}))
+        await until(stored.is_set)
+        end_session(place, first)
+        await until(lambda: second.state == "ready")
+        assert (await wait("POST", "/v1/learners/triage/decide", {})).status == 200
+        read = asyncio.create_task(call("GET", "/v1/learners/triage"))
+        await asyncio.sleep(0.05)  # it waits behind the decision
+        wake.set()
+        assert (await made).status == 200  # it is in the log
+        assert (await read).status == 503
+        assert (await wait("GET", "/v1/learners/triage")).data["seq"] == 2
         await second.stop()
         await first.stop()
 

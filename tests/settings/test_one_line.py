@@ -174,9 +174,9 @@ def test_a_live_cascade_plays_explains_and_keeps_it_and_the_checks_take_it(house
 
 
 def test_the_package_exports_it_and_what_is_missing_is_said(house):
-    (house / "tests" / "reference").mkdir(parents=True)
-    (house / "docs" / "algorithms").mkdir(parents=True)
-    (house / "tests" / "evidence" / "stored").mkdir(parents=True)
+    (house / "tests" / "reference").mkdir(parents=True, exist_ok=True)
+    (house / "docs" / "algorithms").mkdir(parents=True, exist_ok=True)
+    (house / "tests" / "evidence" / "stored").mkdir(parents=True, exist_ok=True)
     (house / "tests" / "evidence" / "stored" / "simulated.json").write_text("{}")
     (house / "CHANGELOG.md").write_text("")
     shutil.copy(ROOT / "tests" / "check_policy.py", house / "tests")

@@ -10,10 +10,10 @@ import pytest
 from weakfeedback import Results
 from weakfeedback.cascade import CascadeProblem, UssUcb, instances
 from weakfeedback.cascade.policies.variants import ForcedComparison, UssLcb, UssUcbExploring
+from weakfeedback.cascade.problem import sampled_rows
 from weakfeedback.experiments import judge, run_experiment, run_experiments
 from weakfeedback.thesis.chapter2 import CLAIMS, EXPERIMENTS
 from weakfeedback.thesis.chapter2.theorems import intransitive_rounds, prior_intransitivity
-from weakfeedback.thesis.random_cascades import sampled_rows
 
 LINES = {
     1: "632",

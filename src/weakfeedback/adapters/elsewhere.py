@@ -49,7 +49,7 @@ class Elsewhere:
                 outputs[k] = call(k)
             except Exception:  # the answer stands, and the comparison is cancelled
                 break
-        return self._told(decision, outputs)
+        return self._answer(decision, outputs)
 
     async def play_async(self, given: Any, call: Callable[[int], Awaitable[Any]]) -> Any:
         """Do the same, with all models of the decision at once."""
@@ -64,12 +64,12 @@ class Elsewhere:
             self.router.cancel(decision.id)
             raise last
         outputs = {k: one for k, one in zip(decision.call, found) if not isinstance(one, BaseException)}
-        return self._told(decision, outputs)
+        return self._answer(decision, outputs)
 
     def _decide(self, given: Any) -> RouterDecision:
         return self.router.decide(context=None if self.context is None else self.context(given))
 
-    def _told(self, decision: RouterDecision, outputs: dict[int, Any]) -> Any:
+    def _answer(self, decision: RouterDecision, outputs: dict[int, Any]) -> Any:
         """Give the outputs as feedback, or cancel a comparison of which one is missing; return the answer."""
         if len(decision.call) > 1 and len(outputs) < len(decision.call):
             self.router.cancel(decision.id)

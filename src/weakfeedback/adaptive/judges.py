@@ -8,6 +8,8 @@ from weakfeedback.adaptive.arguments import real_numbers
 from weakfeedback.validate import brief, plain
 
 RIDGE = 0.3
+DOUBTED = 0.01  # the share of scores that may be below 1 / labels by rounding
+ROUNDED = 1e-3
 
 
 def calibration(
@@ -64,3 +66,14 @@ def _fit(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if gradient @ step <= 1e-14:
             break
     return theta
+
+
+def doubt_of(scores: np.ndarray, labels: int) -> str:
+    """Say why scores cannot be probabilities of the answers given, and which error rate they claim; "" if they can."""
+    low = float((scores < 1.0 / labels - ROUNDED).mean()) if scores.size > 0 else 0.0
+    if low <= DOUBTED:
+        return ""
+    return (
+        f"judge 'score' would believe that the last stage errs in {1.0 - scores.mean():.1%}: {low:.1%} of its scores "
+        f"are below 1/{labels}, which cannot be probabilities of the answers given; use judge='last'"
+    )

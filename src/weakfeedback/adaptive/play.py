@@ -134,7 +134,7 @@ def fits(problem, policy):
     """Refuse a policy that was made for another number of stages, or whose judge cannot use these scores."""
     check_arms(problem, policy, "stages")
     if callable(getattr(policy, "check_judge", None)):
-        policy.check_judge(problem.last_scores)
+        policy.check_judge(problem.last_scores, problem.labels)
 
 
 def fits_stages(problem, policy):

@@ -146,6 +146,17 @@ def certify(costs: Any, compared: Any, disagreed: Any, alpha: float = 0.05) -> C
     )
 
 
+def rates_at_all_times(compared: Any, disagreed: Any, alpha: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
+    """Return intervals of several rates that hold for all of them, and at all times, together.
+
+    >>> low, high = rates_at_all_times([100, 1000], [20, 200])
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.086, 0.155], [0.362, 0.251])
+    """
+    n, d = np.asarray(compared, dtype=float), np.asarray(disagreed, dtype=float)
+    return _limits(n, d, math.log(max(n.size, 1) / certificate_level(alpha)))
+
+
 def _pairs(first: np.ndarray, second: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(first.tolist(), second.tolist()))
 

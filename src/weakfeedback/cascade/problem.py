@@ -247,6 +247,14 @@ class CascadeProblem(RowsProblem):
 
         return LOOP
 
+    def describe(self) -> str:
+        """Return what there is to say about the problem in lines, the limit of its regret among them."""
+        from weakfeedback.cascade.setting import describe_problem
+
+        words = describe_problem(self)
+        width = max(len(name) for name, _ in words)
+        return "\n".join(f"{name:{width}}  {value}" for name, value in words)
+
     def measures(self, pulls: Any) -> dict[str, np.ndarray]:
         """Turn pull counts, shape (..., K), into regret, cost and the counts of each arm, shape (...) each.
 
@@ -392,3 +400,21 @@ def _integers(name: str, values: Any, allowed: str) -> np.ndarray:
         if not whole.all():
             raise ValueError(f"{name} must be {allowed}, got {array[~whole].flat[0].item()!r}")
     return array.astype(np.int64)
+
+
+def law_of(problem: RowsProblem) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows (y, y1, ..., yK) of a problem and their probabilities.
+
+    >>> law_of(CascadeProblem([[1, 1], [1, 0]], [0.75, 0.25], costs=[0.1]))[1].tolist()
+    [0.75, 0.25]
+    """
+    return problem._rows, problem._probabilities  # hidden from policies, not from checks of the theory
+
+
+def sampled_rows(problem: RowsProblem, rounds: int, rng: np.random.Generator) -> np.ndarray:
+    """Return rows (y, y1, ..., yK) of ``rounds`` rounds: drawn from the law, or a data set shuffled and cycled."""
+    rows, law = law_of(problem)
+    if problem._cycled:
+        return rows[np.resize(rng.permutation(len(rows)), rounds)]
+    chosen = np.searchsorted(np.cumsum(law), rng.random(rounds), side="right")
+    return rows[np.minimum(chosen, len(rows) - 1)]

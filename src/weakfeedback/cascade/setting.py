@@ -97,7 +97,7 @@ SETTING = Setting(
     ),
     unlisted=Policies(
         "weakfeedback.cascade.policies",
-        {"USS-TS-joint": "uss_wd:UssTsJoint", "USS-WD-TS": "uss_wd_ts:UssWdTs"},
+        {"USS-TS-joint": "uss_wd:UssTsJoint", "USS-WD-TS": "uss_wd:UssWdTs"},
     ),
     first=("costs",),
     arguments=lambda problem: (problem.costs,),

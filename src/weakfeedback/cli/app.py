@@ -68,6 +68,7 @@ def start(
     Examples:
 
     weakfeedback demo
+    weakfeedback replay log.csv --models small,large --prices 1,20
     weakfeedback serve --demo
     weakfeedback list
     weakfeedback run experiment.toml --out results/first
@@ -568,6 +569,9 @@ def replay_log(
             metavar="TEXT", help="Ends the names of columns with tokens; prices are then those of a token."
         ),
     ] = None,
+    currency: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the prices are in, such as USD.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a page into this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -589,6 +593,7 @@ def replay_log(
         found = replay(
             *(log, names, _numbers_of("--prices", prices), reference, agree, budget, error_cost),
             *(score_suffix, group, truth, tokens_suffix),
+            currency=currency,
         )
     except ValueError as error:
         raise Stop(str(error)) from None

@@ -75,6 +75,14 @@ def serve(
             help="The prefix under which a reverse proxy offers it, such as /decide.",
         ),
     ] = None,
+    otel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="WEAKFEEDBACK_OTEL",
+            help="The OpenTelemetry collector that gets spans and metrics, such as http://127.0.0.1:4318.",
+        ),
+    ] = None,
     shared: Annotated[
         bool | None,
         typer.Option(
@@ -131,7 +139,9 @@ def serve(
     demo: Annotated[
         bool,
         typer.Option(
-            "--demo", help="Show learners at work on made-up models; no key, no network, nothing kept."
+            "--demo",
+            envvar="WEAKFEEDBACK_DEMO",
+            help="Show learners at work on made-up models; no key, no network, nothing kept.",
         ),
     ] = False,
 ) -> None:
@@ -144,15 +154,16 @@ def serve(
     weakfeedback serve --store sqlite:///service.db --port 8471
     weakfeedback serve --config service.toml --log json
 
-    SIGTERM ends it: requests in progress are finished first. Every option can come from the environment too:
-    WEAKFEEDBACK_PORT for --port. The command line wins over the environment, and the environment over the file.
+    SIGTERM ends it: requests in progress are finished first. Every option but --restored, which is for one start, can
+    come from the environment too: WEAKFEEDBACK_PORT for --port. The command line wins over the environment, and the
+    environment over the file.
     """
     if context.invoked_subcommand is not None:
         return
     need_extra()
     if log not in ("human", "json"):
         raise Stop(f"--log must be human or json, got {log!r}")
-    given = config, store, host, port, hosts, root_path, shared, advertise
+    given = config, store, host, port, hosts, root_path, shared, advertise, otel
     settings = settings_of(*given)
     settings.reload = partial(settings_of, *given)
     if settings.shared and restored:
@@ -204,6 +215,7 @@ def settings_of(
     root_path: str | None = None,
     shared: bool | None = None,
     advertise: str | None = None,
+    otel: str | None = None,
 ) -> Any:
     """Return the settings of the file, if there is one, and of the command line or the environment."""
     from weakfeedback.serve.config import (
@@ -213,6 +225,7 @@ def settings_of(
         check_address,
         check_root,
         check_store,
+        check_url,
         read_settings,
     )
 
@@ -242,6 +255,11 @@ def settings_of(
                     option = name.replace("_", "-")
                     raise ConfigError(f"--{option} {error}, got {text!r:.60}") from None
         settings.shared = settings.shared if shared is None else shared
+        if otel is not None:
+            try:
+                settings.otel = check_url(otel)
+            except ValueError as error:
+                raise ConfigError(f"--otel {error}") from None
         settings.tokens += admin_token()
         settings.check()
         settings.check_shared()

@@ -74,7 +74,11 @@ def simulate(
     plan = Plan(problem, policies, horizon, replications, seed, marks, compiled, store, method)
     plan.find()
     plan.prepare()
-    play(plan, executor, progress)
+    try:
+        play(plan, executor, progress)
+    except KeyboardInterrupt:  # one that ends at the caller's line, without the inside of thread pools
+        words = "simulate was stopped" + ("" if store is None else "; the same call goes on from its store")
+        raise KeyboardInterrupt(words) from None
     return plan.results()
 
 

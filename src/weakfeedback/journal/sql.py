@@ -1,8 +1,8 @@
 """Base class of the event stores: learners, events in order, snapshots, compaction, and all checks.
 
 All SQL stores have the same five tables. A dialect (`sqlite.py`, `postgres.py`) defines how to connect, what a
-transaction is, how rows are inserted, and what the errors of its driver mean. Commands are written once, with "?"
-for values.
+transaction is, how rows are inserted, and what the errors of its driver mean. The commands that they
+share are in `queries.py`.
 """
 
 import os
@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, ClassVar, Self, TypeVar
 
 from weakfeedback._version import __version__
+from weakfeedback.journal import queries
 from weakfeedback.journal.events import (
     ENDS,
     LARGEST,
@@ -38,8 +39,6 @@ Tails = dict[int, tuple[int, int]]
 SCHEMA = 1
 KEPT_SNAPSHOTS = 3
 _PAGE = 1000  # events read at once
-_ENDED = "kind IN ('feedback', 'cancel', 'expire')"  # must match the text of the index
-_OPENS = "kind IN ('decide', 'begin')"  # likewise
 
 
 class SqlStore(ABC):
@@ -49,12 +48,13 @@ class SqlStore(ABC):
     (an OSError), has changed nothing, and can be repeated. Damaged data raise JournalError.
     """
 
-    text: ClassVar[str]  # how to read a text column as bytes: a damaged text then becomes a named bad event
+    text: ClassVar[str]  # how to read a text column as bytes
     errors: ClassVar[type[Exception]]  # base class of the driver's errors
     shards: Any = None  # those that this process owns, if others share the store
 
     def __init__(self, place: str) -> None:
         self.place = place  # its name in messages
+        self._reading = queries.Reading(self.text)
         self._pid = os.getpid()
         self._turn = InterruptSafeLock()
         self._names: dict[int, str] = {}
@@ -139,9 +139,7 @@ class SqlStore(ABC):
     def _learners(self) -> list[Learner]:
         found = []
         sums = self._metas("learner:")
-        for id, text, created, archived in self._all(
-            f"SELECT id, {self.text.format('name')}, created, archived FROM learner ORDER BY id"
-        ):
+        for id, text, created, archived in self._all(self._reading.learners):
             name = _decoded(text)
             if sums.get(f"learner:{id}") != checksum(id, name, created, archived):
                 raise JournalError(f"{self.place}: learner {id}: the checksum of its name is wrong")
@@ -163,9 +161,9 @@ class SqlStore(ABC):
 
         def insert() -> int:
             self._reserve()
-            if self._all("SELECT id FROM learner WHERE name = ?", name):
+            if self._all(queries.LEARNER_NAMED, name):
                 raise ValueError(f"{self.place} has a learner named {name!r} already")
-            id: int = self._one("SELECT coalesce(max(id), 0) + 1 FROM learner")[0]
+            id: int = self._one(queries.NEXT_LEARNER)[0]
             self._add_learner(Learner(id, name, at, None))
             return id
 
@@ -175,7 +173,7 @@ class SqlStore(ABC):
 
     def _add_learner(self, learner: Learner) -> None:
         columns = learner.id, learner.name, learner.created, learner.archived
-        self._all("INSERT INTO learner VALUES (?, ?, ?, ?)", *columns)
+        self._all(queries.ADD_LEARNER, *columns)
         self._set_meta(f"learner:{learner.id}", checksum(*columns))
 
     def archive_learner(self, learner: int, at: int) -> None:
@@ -184,7 +182,7 @@ class SqlStore(ABC):
         def update() -> None:
             self._reserve()
             found = {one.id: one for one in self._learners()}[learner]
-            self._all("UPDATE learner SET archived = ? WHERE id = ?", at, learner)
+            self._all(queries.ARCHIVE, at, learner)
             self._set_meta(f"learner:{learner}", checksum(learner, found.name, found.created, at))
 
         self._run(lambda: self._transaction(update))
@@ -235,10 +233,7 @@ class SqlStore(ABC):
         """Make everything stored so far survive a loss of power."""
 
         def count() -> None:  # a transaction that changes nothing does not wait for the disk
-            self._all(
-                "INSERT INTO meta VALUES ('syncs', '1') ON CONFLICT (key) "
-                "DO UPDATE SET value = CAST(CAST(meta.value AS BIGINT) + 1 AS TEXT)"
-            )
+            self._all(queries.COUNT_SYNC)
 
         def work() -> None:
             self._check_place()
@@ -258,12 +253,7 @@ class SqlStore(ABC):
         while limit is None or limit > 0:
             size = _PAGE if limit is None else min(_PAGE, limit)
             rows = self._run(
-                lambda last=last, size=size: self._all(  # type: ignore[misc]
-                    f"SELECT {self._columns} FROM event WHERE learner = ? AND seq > ? ORDER BY seq LIMIT ?",
-                    learner,
-                    last,
-                    size,
-                )
+                lambda last=last, size=size: self._all(self._reading.events, learner, last, size)  # type: ignore[misc]
             )
             for row in rows:
                 if row[1] != last + 1:
@@ -283,7 +273,7 @@ class SqlStore(ABC):
         return self._run(lambda: self._last(learner))
 
     def _last(self, learner: int) -> tuple[int, int]:
-        rows = self._all("SELECT seq, at FROM event WHERE learner = ? ORDER BY seq DESC LIMIT 1", learner)
+        rows = self._all(queries.LAST_EVENT, learner)
         if not rows:
             return self._floor(learner).seq - 1, 0
         seq, at = rows[0]
@@ -293,31 +283,27 @@ class SqlStore(ABC):
 
     def end_of(self, learner: int, decision: int) -> Event | None:
         """Return the feedback, cancellation or expiry of ``decision``."""
-        event = self._first(f"learner = ? AND decision = ? AND {_ENDED}", learner, decision)
+        event = self._first(self._reading.end, learner, decision)
         if event is not None and (event.decision != decision or event.kind not in ENDS):
             raise JournalError(f"{self._about(learner, event.seq)} stands in the index in a wrong place")
         return event
 
     def by_key(self, learner: int, key: str) -> Event | None:
         """Return the event with this ``key``."""
-        event = self._first("learner = ? AND key = ?", learner, key)
+        event = self._first(self._reading.by_key, learner, key)
         if event is not None and event.key != key:
             raise JournalError(f"{self._about(learner, event.seq)} stands in the index in a wrong place")
         return event
 
     def decided(self, learner: int, decision: int) -> Event | None:
         """Return the event that opened ``decision``."""
-        event = self._first(f"learner = ? AND decision = ? AND {_OPENS}", learner, decision)
+        event = self._first(self._reading.opening, learner, decision)
         if event is not None and (event.decision != decision or event.kind not in OPENS):
             raise JournalError(f"{self._about(learner, event.seq)} stands in the index in a wrong place")
         return event
 
-    def _first(self, where: str, *values: object) -> Event | None:
-        rows = self._run(
-            lambda: self._all(
-                f"SELECT {self._columns} FROM event WHERE {where} ORDER BY seq LIMIT 1", *values
-            )
-        )
+    def _first(self, command: str, *values: object) -> Event | None:
+        rows = self._run(lambda: self._all(command, *values))
         return self._event(rows[0]) if rows else None
 
     def _event(self, row: Sequence[Any]) -> Event:
@@ -337,13 +323,7 @@ class SqlStore(ABC):
                     f"there is no event {seq} of learner {self._name(learner)} to take a snapshot of"
                 )
             self._add_snapshot(learner, Snapshot(seq, at, __version__, body))
-            self._all(
-                "DELETE FROM snapshot WHERE learner = ? AND seq NOT IN "
-                "(SELECT seq FROM snapshot WHERE learner = ? ORDER BY seq DESC LIMIT ?)",
-                learner,
-                learner,
-                KEPT_SNAPSHOTS,
-            )
+            self._all(queries.FORGET_SNAPSHOTS, learner, learner, KEPT_SNAPSHOTS)
             self._set_meta(f"head:{learner}", str(self._last(learner)[0]))
 
         def work() -> None:
@@ -354,16 +334,8 @@ class SqlStore(ABC):
 
     def _add_snapshot(self, learner: int, one: Snapshot) -> None:
         text = seal(one.body, learner, one.seq, one.at, one.package)
-        self._all(
-            "INSERT INTO snapshot VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (learner, seq) DO UPDATE SET "
-            "at = excluded.at, package = excluded.package, body = excluded.body, checksum = excluded.checksum",
-            learner,
-            one.seq,
-            one.at,
-            one.package,
-            text,
-            sha256(text.encode()).hexdigest(),
-        )
+        digest = sha256(text.encode()).hexdigest()
+        self._all(queries.ADD_SNAPSHOT, learner, one.seq, one.at, one.package, text, digest)
 
     def snapshots(self, learner: int, damaged: list[str] | None = None) -> Iterator[Snapshot]:
         """Yield the stored snapshots, newest first, read one at a time.
@@ -372,7 +344,7 @@ class SqlStore(ABC):
         """
 
         def numbers() -> list[tuple[int]]:
-            return self._all("SELECT seq FROM snapshot WHERE learner = ? ORDER BY seq DESC", learner)
+            return self._all(queries.SNAPSHOTS, learner)
 
         for (seq,) in self._run(numbers):
             try:
@@ -384,12 +356,7 @@ class SqlStore(ABC):
                 yield snapshot
 
     def _snapshot(self, learner: int, seq: int) -> Snapshot:
-        texts = ", ".join(map(self.text.format, ("package", "body", "checksum")))
-        rows = self._run(
-            lambda: self._all(
-                f"SELECT seq, at, {texts} FROM snapshot WHERE learner = ? AND seq = ?", learner, seq
-            )
-        )
+        rows = self._run(lambda: self._all(self._reading.snapshot, learner, seq))
         about = f"{self.place}: learner {self._name(learner)}: snapshot {seq}"
         if len(rows) != 1:
             raise JournalError(f"{about} cannot be found")
@@ -422,22 +389,15 @@ class SqlStore(ABC):
             return 0
 
         def remove() -> int:
-            late = self._all(
-                "SELECT seq FROM event WHERE learner = ? AND seq < ? AND at >= ? ORDER BY seq LIMIT 1",
-                learner,
-                oldest,
-                before_at,
-            )
+            late = self._all(queries.LATE_EVENT, learner, oldest, before_at)
             first = late[0][0] if late else oldest
             floor = self._floor(learner)
             if first <= floor.seq:
                 return 0
-            highest = self._one(
-                "SELECT max(decision) FROM event WHERE learner = ? AND seq < ?", learner, first
-            )[0]
+            highest = self._one(queries.HIGHEST_DECISION, learner, first)[0]
             if highest is None or (floor.decision is not None and floor.decision > highest):
                 highest = floor.decision
-            self._all("DELETE FROM event WHERE learner = ? AND seq < ?", learner, first)
+            self._all(queries.FORGET_EVENTS, learner, first)
             self._set_floor(learner, Floor(first, highest))
             return first - floor.seq
 
@@ -522,10 +482,7 @@ class SqlStore(ABC):
         return problems
 
     def _has_rows_of_nobody(self) -> bool:
-        return any(
-            self._all(f"SELECT 1 FROM {table} WHERE learner NOT IN (SELECT id FROM learner) LIMIT 1")
-            for table in ("event", "snapshot")
-        )
+        return any(self._all(queries.ROWS_OF_NOBODY.format(table)) for table in ("event", "snapshot"))
 
     def _check_ends(self) -> None:
         """Check that the first and the last event of every learner are the recorded ones."""
@@ -546,10 +503,7 @@ class SqlStore(ABC):
     def _ends(self) -> list[tuple[int, int, int]]:
         """Return every learner with its first and last event, -1 if there is none."""
         found = []
-        for id, first, last in self._all(
-            "SELECT id, (SELECT min(seq) FROM event WHERE learner = learner.id), "
-            "(SELECT max(seq) FROM event WHERE learner = learner.id) FROM learner"
-        ):
+        for id, first, last in self._all(queries.FIRST_AND_LAST):
             if first is None and last is None:
                 first = last = -1
             if type(first) is not int or type(last) is not int:
@@ -579,27 +533,17 @@ class SqlStore(ABC):
             raise JournalError(f"{self.place} has no such row: {command} {values}")
         return rows[0]
 
-    @property
-    def _columns(self) -> str:
-        kind, key, body = map(self.text.format, ("kind", "key", "body"))
-        return f"learner, seq, at, {kind}, decision, {key}, {body}"
-
     def _meta(self, key: str) -> str | None:
-        rows = self._all(f"SELECT {self.text.format('value')} FROM meta WHERE key = ?", key)
+        rows = self._all(self._reading.meta, key)
         return _decoded(rows[0][0]) if rows else None
 
     def _metas(self, start: str) -> dict[str, str]:
         """Return the metadata under keys with this prefix."""
-        key, value = map(self.text.format, ("key", "value"))
-        rows = self._all(f"SELECT {key}, {value} FROM meta WHERE key LIKE ?", start + "%")
+        rows = self._all(self._reading.metas, start + "%")
         return {_decoded(key): _decoded(value) for key, value in rows}
 
     def _set_meta(self, key: str, value: str) -> None:
-        self._all(
-            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            key,
-            value,
-        )
+        self._all(queries.SET_META, key, value)
 
     def _name(self, learner: int) -> str:
         return self._names.get(learner, str(learner))

@@ -24,6 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from weakfeedback._version import __version__
 from weakfeedback.journal.events import JournalError, OwnedElsewhere, Row, StoreUnavailable
 from weakfeedback.journal.owner import Owner, check_process
 from weakfeedback.journal.sql import SqlStore, Tails, check_schema, no_learner, refused
@@ -305,13 +306,27 @@ class SqliteStore(SqlStore):
             if empty:
                 self._transaction(lambda: self._create(_TABLES.values()))
             else:
-                self._note_package()
                 if not self._all("SELECT 1 FROM sqlite_master WHERE name = 'event_open'"):  # an old store
+                    self._copy_checked()
                     self._transaction(lambda: self._all(_TABLES["event_open"]))
+                self._note_package()
         self._check_ends()
         if not read_only:
             self._log = _identity(_log_of(self.path))
             self._compare_mark(mark)
+
+    def _copy_checked(self) -> None:
+        """Copy a store of an earlier version before its tables are changed, and read all of the copy."""
+        copy = self.path.with_name(f"{self.path.name}.before-{__version__}")
+        copy.unlink(missing_ok=True)
+        self._all("VACUUM INTO ?", str(copy))
+        os.chmod(copy, 0o600)
+        with SqliteStore.open(copy, read_only=True) as store:
+            problems = store.integrity()
+        if problems:
+            raise JournalError(
+                f"{self.path} is of an earlier version, and stays as it is, for its copy is not sound: {problems[0]}"
+            )
 
 
 def _log_of(file: Path) -> Path:

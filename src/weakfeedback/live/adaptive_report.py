@@ -12,9 +12,11 @@ from weakfeedback.live.cascade_report import spent_lines
 from weakfeedback.live.games.adaptive import Ask
 from weakfeedback.live.games.cascade import Counts
 from weakfeedback.live.report import Report, counted, percent
+from weakfeedback.live.warning import warn_caller
 from weakfeedback.words import STAGES, Words
 
 JUDGES = ("last", "score", "calibrated")
+FEWEST = 20  # scores of the last stage before they are doubted
 LIMIT = (
     "The rule it learns can cost up to twice the error rate of the last stage more than the best one; "
     "calibrate(...) with some 30 labels lowers that."
@@ -121,8 +123,9 @@ def make_adaptive_report(
     counts: Counts,
     words: Words = STAGES,
 ) -> AdaptiveReport:
-    """Return the report from the counts of the cascade and of its policy."""
+    """Return the report from the counts of the cascade and of its policy; warn of a judge that believes too little."""
     K = len(stage_costs)
+    _warn_of_scores(policy, K)
     stopped = np.array(counts.stops)
     judging, agreed, judged = (
         getattr(policy, name, None) for name in ("judging", "agreed", "judged_changes")
@@ -150,6 +153,18 @@ def make_adaptive_report(
         wasted=counts.wasted,
         words=words,
     )
+
+
+def _warn_of_scores(policy: Any, stages: int) -> None:
+    """Warn where the judge takes for probabilities what cannot be any."""
+    from weakfeedback.adaptive.judges import doubt_of
+
+    if getattr(policy, "judging", None) != JUDGES.index("score"):
+        return
+    known = policy.scored[: policy.held, stages - 1]
+    doubt = doubt_of(policy.score[: policy.held, stages - 1][known], policy.classes())
+    if doubt and known.sum() >= FEWEST:
+        warn_caller(doubt)
 
 
 def adaptive_explanation(

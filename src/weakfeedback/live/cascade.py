@@ -70,7 +70,7 @@ from weakfeedback.live.report import counted
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.steps import StepByStep
-from weakfeedback.live.warning import warn_caller
+from weakfeedback.live.warning import warn_of_prices
 from weakfeedback.settings.catalog import POLICIES, canonical_name, make_policy, option_names
 from weakfeedback.settings.setting import find_name
 from weakfeedback.stats import add_up
@@ -277,7 +277,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         if (
             known in LEARNERS if within else known not in (None, "Fixed", "Random")
         ):  # one that learns where to stop
-            warn_of_prices(terms.stage_costs, terms.error_cost)
+            warn_of_prices(terms.stage_costs[1:2], terms.error_cost, self._words)
 
     def _check_metric(self, name: str, metric: Any, compare: Any) -> None:
         if not callable(metric):
@@ -822,12 +822,3 @@ def repr_of(live: Any, noun: str) -> str:
     core = live._core
     stages, rounds = counted(len(live._stages), noun), counted(core.counts.rounds, "round")
     return f"<{live.kind} of {stages}, {core.label}, {rounds}>"
-
-
-def warn_of_prices(stage_costs: np.ndarray, error_cost: float) -> None:
-    """Warn if going on can never pay, not even if the first stage is always wrong and the second never."""
-    if stage_costs.size > 1 and stage_costs[1] >= error_cost:
-        warn_caller(
-            f"at these prices no stage after the first can ever pay: the second costs {stage_costs[1]:g}, and an error "
-            f"no more than error_cost={error_cost:g}"
-        )

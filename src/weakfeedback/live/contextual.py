@@ -26,6 +26,7 @@ from weakfeedback.live.live import Live
 from weakfeedback.live.numbers import loss_of
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.stages import Rows, make_stages
+from weakfeedback.live.warning import warn_of_prices
 from weakfeedback.settings.catalog import make_policy, option_names, policy_class
 from weakfeedback.validate import brief, integer, number
 
@@ -135,6 +136,8 @@ class ContextualCascade(Live, Rounds):
         counts = Counts.of(K, moved=squared is not None)
         self._begin(game, policy, first, seed, options, compiled, remember, counts, terms)
         self.speak(names)
+        if self._core.driver.origin.name not in (None, "Fixed", "Random"):  # one that learns where to stop
+            warn_of_prices(terms.stage_costs[1:2], terms.error_cost, self._words)
         self._unready = self._stages[0].elsewhere or any(stage.asynchronous for stage in self._stages)
 
     @classmethod

@@ -19,7 +19,7 @@ from weakfeedback.live.hooks import Hook, Hooks
 from weakfeedback.live.storage import StateError
 from weakfeedback.plaintext import with_article
 from weakfeedback.validate import brief, integer, number
-from weakfeedback.words import STAGES, Words, names_of
+from weakfeedback.words import STAGES, Words, currency_of, names_of
 
 Self = TypeVar("Self", bound="Live")
 
@@ -83,9 +83,7 @@ class Live:
         What is left out stays as it is. A state holds neither: say them again after `load`.
         """
         size, noun = self._size, self._words.noun
-        if currency is not None and not (isinstance(currency, str) and currency and currency.isprintable()):
-            raise ValueError(f"currency must be a text such as USD, got {brief(currency)}")
-        known = self._words
+        currency, known = currency_of(currency), self._words
         self._words = Words(noun, names_of(names, size, noun) or known.names, currency or known.currency)
 
     # -- what can be seen

@@ -237,7 +237,7 @@ def opened(
             live = cls(*arguments, **named) if made is None else made
             _begin(live, store, step, ttl)
         else:
-            live = _recovered(cls, store, learners, given, str(path), exact=True)
+            live = _recover(cls, store, learners, given, str(path), exact=True)
             _attach(live, Journal(live._core, store, learners[0].id, step, ttl))
             _resume(live, given)
     except BaseException:
@@ -267,7 +267,7 @@ def _attach(live: Any, journal: Journal) -> None:
     live._journal = live._core.sink = journal
 
 
-def _recovered(
+def _recover(
     cls: Any, store: Any, learners: list[Any], given: dict[str, Any], where: str, exact: bool = False
 ) -> Any:
     """Return the object that the journal describes; if ``exact``, a policy object must have the same options."""
@@ -308,6 +308,12 @@ def _recovered(
     return live
 
 
+def _forfeit(live: Any) -> None:
+    """Of a copy: a promise does not know which of its allowance was used up since."""
+    if getattr(live._core.terms, "promise", None) is not None:
+        live.forfeit()
+
+
 def _resume(live: Any, given: dict[str, Any]) -> None:
     """Continue after recovery: skip ids that may have been issued, take new prices, expire old decisions."""
     core, journal = live._core, live._journal
@@ -317,6 +323,7 @@ def _resume(live: Any, given: dict[str, Any]) -> None:
     if lost is not None or journal.store.is_moved():  # a copy does not know which ids were given out since
         core.skip(core.ledger.next + 1 + secrets.randbelow(GAP), core.every)
         journal.wait()
+        _forfeit(live)
         journal.store.accept()
     if core.every > 1 or journal.every != core.every:
         # After a power loss the journal may lack the last decisions, whose ids may already be in use.
@@ -393,6 +400,7 @@ def load(
         raise ValueError(f"fresh_ids must be True or False, got {brief(fresh_ids)}")
     if fresh_ids:
         live._core.ledger.leap()
+        _forfeit(live)
     return live
 
 
@@ -402,7 +410,7 @@ def _read_journal(cls: Any, path: Path, code: dict[str, Any]) -> Any:
 
     store = SqliteStore.open(path, read_only=True)
     try:
-        live = _recovered(cls, store, store.learners(), code, str(path))
+        live = _recover(cls, store, store.learners(), code, str(path))
         live._core.ledger.recall(_digests(store, store.learners()[0].id, live._core.ledger))
         return live
     finally:

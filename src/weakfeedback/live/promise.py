@@ -175,6 +175,15 @@ class Promises:
         if body != {**promised.limits(), "reference": promised.reference}:
             self._alter("promise", body)  # type: ignore[attr-defined]
 
+    def forfeit(self) -> None:
+        """Give up the allowance: of a copy nobody knows how much of it was used up since it was made.
+
+        Journals and the service do this by themselves where they find that they go on with a copy or a backup.
+        """
+        promised = self._keeps("forfeit")
+        body = {**promised.limits(), "reference": promised.reference, "forfeit": True}
+        self._alter("promise", body)  # type: ignore[attr-defined]
+
     # -- what is known
 
     def _promise_report(self, view: View) -> PromiseReport:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 EARLY = 1000  # requests before which a single run says little
 NO_GROUP = "(none)"
+SINGLE = "1 to 5 runs of 100 end above"
 CONFIDENCE = 1.0 - DELTA
 
 
@@ -96,6 +97,8 @@ class PromiseReport(Report):
     worth_below : float or None
         The saving is worth it while a differing answer costs less than this, at worst; ``worth_below_estimate`` by the
         estimate.
+    model, risk_limit, before_the_call
+        The model that answers now where its risk is below the limit, and whether that is decided before it is called.
     shadow : dict or None
         In shadow mode: ``saved``, ``saved_share``, ``differ``, ``cheap`` as they would have been, and ``safe_since``,
         the request since which it is safe to turn on (None: not yet).
@@ -126,6 +129,7 @@ class PromiseReport(Report):
     worth_below_estimate: float | None
     model: str | None
     risk_limit: float | None
+    before_the_call: bool
     models: list[dict[str, Any]]
     compared_cost: float
     wasted: float
@@ -142,7 +146,7 @@ class PromiseReport(Report):
         return table.set_index("name").rename_axis(self.row)
 
     def __str__(self) -> str:
-        return "\n".join([*self._promise(), *self._money(), *self._groups(), *self._unknown()])
+        return "\n".join([*self._promise(), *self._money(), *self._groups(), *self.unknown()])
 
     def _promise(self) -> list[str]:
         set_to, eps, reference, money = self.settings, _eps(self.settings), self.reference, self.words.money
@@ -152,8 +156,11 @@ class PromiseReport(Report):
             lines = [
                 f"Budget: {amount} a request on average, and as few answers unlike {reference}'s as possible."
             ]
+            least = min([one["price"] for one in self.models], default=0.0)
+            if set_to["budget"] < least:
+                lines.append(f"It cannot be kept: a call costs at least {money(least)}.")
         elif eps is not None:
-            sure = "At any time, 95 % sure." if set_to["sure"] else "On average over our coins."
+            sure = "At any time, 95 % sure." if set_to["sure"] else f"On average over our coins; {SINGLE}."
             lines = [f"Promise: at least {_share(1 - eps)} of the answers as from {reference}. {sure}"]
             if price is not None:
                 lines.append(f"And none whose risk times {price} is above the price of {reference}.")
@@ -176,12 +183,31 @@ class PromiseReport(Report):
         elif self.state == "at risk":
             lines.append(f"The allowance is used up: {reference} answers everything; it goes on by itself.")
         elif self.state == "nothing to save":
-            lines.append(self._nothing())
-        if self.requests < EARLY:
-            lines.append(f"Too early: before {EARLY} requests a single run is easily above its promise.")
+            lines.append(self.nothing())
+        if self.is_early():
+            lines.append(self.early())
         return lines
 
-    def _nothing(self) -> str:
+    def is_early(self) -> bool:
+        """Whether a single run says little yet."""
+        return self.requests < EARLY
+
+    def early(self) -> str:
+        """Say that it is too early."""
+        return f"Too early: before {EARLY} requests a single run is easily above its promise."
+
+    def rule(self) -> str:
+        """Say which model answers, and where; empty while none does."""
+        if self.model is None or self.risk_limit is None or self.shadow is not None:
+            return ""
+        early = ", decided before the call by the group alone" if self.before_the_call else ""
+        return (
+            f"{self.model} answers where its risk of differing is below {percent(self.risk_limit)}{early}; so far "
+            f"{percent(self.cheap)} of the requests were not answered by {self.reference}."
+        )
+
+    def nothing(self) -> str:
+        """Say why nothing can be saved."""
         reference, noun = self.reference, self.words.noun
         usable = [one for one in self.models if one["usable"]]
         if not usable:
@@ -230,11 +256,8 @@ class PromiseReport(Report):
             lines.append(f"Spent on rounds that failed: {money(self.wasted)}.")
         if self.shadow is not None:
             return lines
-        if self.model is not None and self.risk_limit is not None:
-            lines.append(
-                f"{self.model} answers where its risk of differing is below {percent(self.risk_limit)}; so far "
-                f"{percent(self.cheap)} of the requests were not answered by {reference}."
-            )
+        if rule := self.rule():
+            lines.append(rule)
         if self.allowance is not None and self.bucket is not None:
             lines.append(
                 f"Allowance {math.floor(self.allowance + 1e-9)} of {self.bucket:g}: so many answers may still "
@@ -263,7 +286,8 @@ class PromiseReport(Report):
         )
         return [*lines, words, ""]
 
-    def _unknown(self) -> list[str]:
+    def unknown(self) -> list[str]:
+        """Say what is not known."""
         reference, noun = self.reference, self.words.noun
         lines = [
             f"Up to request {one['until']:,} the reference was {one['reference']}."
@@ -272,6 +296,7 @@ class PromiseReport(Report):
         about = ""
         if self.shadow is None:
             about = f" But at most {percent(self.differ)} (estimate) more errors than {reference}."
+        lines.append("The same is what your comparison calls equal: no looser than equally right.")
         lines.append(f"Not known: whether {reference} is right.{about}")
         found, eps = self.self_check, _eps(self.settings)
         if found is None or not found["calls"]:
@@ -376,6 +401,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         called = NO_GROUP if group is None else group
         by_group[called] = {
             "requests": one.requests,
+            "cheap": one.cheap / one.requests if one.requests else 0.0,
             "spent": one.spent,
             "reference_alone": one.alone,
             "saved": one.alone - one.spent,
@@ -418,6 +444,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         worth_below_estimate=saved / shown if saved > 0 and shown > 0 else None,
         model=" or ".join(words.one(k) for k in chosen) if chosen else None,
         risk_limit=max((float(policy.limit[b]) for b in named if policy.model[b] >= 0), default=None),
+        before_the_call=any(policy.model[b] >= 0 and policy.form[b] == 1 for b in named),
         models=models,
         compared_cost=total.compared * float(terms.prices[R]),
         wasted=float(view.counts.wasted),
@@ -462,10 +489,23 @@ def _shadow_of(policy: Any, kept: Any, n: int, price: float) -> dict[str, Any]:
         "saved": alone - would,
         "saved_share": (alone - would) / alone if alone > 0 else 0.0,
         "differ": differ,
+        "differ_at_most": _would_differ_at_most(n, differ * n),
         "cheap": float(policy.would_answer) / n if n else 0.0,
         "safe_since": kept.safe_since or None,
         "why": why,
     }
+
+
+def _would_differ_at_most(requests: int, differ: float) -> float:
+    """Return the least share against which the evidence of a shadow has reached 20, at all times at once."""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        if evidence(requests, differ, middle) >= -math.log(DELTA):
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def _self_check(second: Any, total: Share) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class Rounds:
                     )
             if not game.stepwise:
                 break
-            decided = self._advanced(id, decided, seen[calls[-1]])
+            decided = self._advance(id, decided, seen[calls[-1]])
             calls = game.calls(decided)
         return decided
 
@@ -139,7 +139,7 @@ class Rounds:
         except Exception as error:
             failed[k] = error
 
-    def _advanced(self, id: int, before: Any, output: Any) -> Any:
+    def _advance(self, id: int, before: Any, output: Any) -> Any:
         """Tell the output of a stage; return the round after it."""
         core = self._core
         told = self._game.told_of(before, output, core.counts, core.terms)
@@ -226,7 +226,7 @@ class Rounds:
                     seen[k] = await self._output_of_async(k, x, seen, decided)
             if not game.stepwise:
                 break
-            decided = self._advanced(id, decided, seen[calls[-1]])
+            decided = self._advance(id, decided, seen[calls[-1]])
             calls = game.calls(decided)
         return decided
 
@@ -334,7 +334,7 @@ class Rounds:
                 wanted[p].discard(k)
                 if game.stepwise:
                     id, decided = known[p]
-                    known[p] = id, self._advanced(id, decided, seen[p][k])
+                    known[p] = id, self._advance(id, decided, seen[p][k])
                     wanted[p] = set(game.calls(known[p][1]))
         return known
 

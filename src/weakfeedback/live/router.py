@@ -47,6 +47,7 @@ from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.router_report import RouterReport, explanation, make_router_report
 from weakfeedback.live.stages import Rows, make_models
 from weakfeedback.live.talks import TTL, Turn, key_of, turn_of
+from weakfeedback.live.warning import warn_of_prices
 from weakfeedback.settings.catalog import make_policy
 from weakfeedback.stats import add_up
 from weakfeedback.validate import integer, number, vector
@@ -204,6 +205,8 @@ class Router(Changing, Promises, Looks, Live, Rounds):
             promised = promised._replace(salt=salt_of(self._core.rng))
             self._core.terms, self._checks = terms._replace(promise=promised), promised.self_check
         self.speak(names)
+        if not promises and self._core.driver.origin.name not in (None, "Fixed-model"):
+            warn_of_prices(np.diff(terms.prices)[:1], price, self._words)
         self._unready = elsewhere_or_async(self._stages)
 
     @classmethod

@@ -102,7 +102,7 @@ class Stage:
     def one(self, x: Any, outputs: Sequence[Any]) -> Any:
         """Return the output for one sample; ``outputs`` are those of the earlier stages."""
         if self._timeout is not None:
-            result = self._timed(lambda: self._call(x, outputs))
+            result = self._call_in_time(lambda: self._call(x, outputs))
         elif self._simple:
             result = self.target(x)
         else:
@@ -117,7 +117,7 @@ class Stage:
         """Yield the output for each of the rows; a classifier is called once for all of them."""
         if self._predicts:
             given = samples.some(rows)
-            yield from self._timed(lambda: self._predicted(given, len(rows)))
+            yield from self._call_in_time(lambda: self._predict(given, len(rows)))
         else:
             for row, seen in zip(rows, outputs):
                 yield self.one(samples[row], seen)
@@ -153,10 +153,10 @@ class Stage:
 
     def _call(self, x: Any, outputs: Sequence[Any]) -> Any:
         if self._predicts:
-            return self._predicted(_one_row(x), 1)[0]
+            return self._predict(_one_row(x), 1)[0]
         return self.target(x, earlier=tuple(labels_of(outputs))) if self._sees_earlier else self.target(x)
 
-    def _predicted(self, given: Any, size: int) -> list[Any]:
+    def _predict(self, given: Any, size: int) -> list[Any]:
         labels = self._labels(self.target.predict(given), size)
         if not self.gives_chances:
             return labels
@@ -182,7 +182,7 @@ class Stage:
             raise ValueError(f"stages[{self.index}].predict must give {size} labels, gave {len(labels)}")
         return labels
 
-    def _timed(self, call: Callable[[], Any]) -> Any:
+    def _call_in_time(self, call: Callable[[], Any]) -> Any:
         if self._timeout is None:
             return call()
         future = in_thread(call)

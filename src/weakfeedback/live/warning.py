@@ -5,9 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
+import numpy as np
+
+from weakfeedback.words import Words
+
 PACKAGE = str(Path(__file__).parents[1]) + os.sep  # like ``co_filename``: links are not followed
+_told = ContextVar("told", default=False)
 
 
 def warn_caller(words: str, category: type[Warning] = UserWarning) -> None:
@@ -16,3 +24,26 @@ def warn_caller(words: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame, level = frame.f_back, level + 1
     warnings.warn(words, category, stacklevel=level)
+
+
+@contextmanager
+def prices_told_elsewhere() -> Iterator[None]:
+    """Leave it to the caller to tell of prices at which nothing can pay: a service has names for it."""
+    before = _told.set(True)
+    try:
+        yield
+    finally:
+        _told.reset(before)
+
+
+def warn_of_prices(second: np.ndarray, error_cost: float, words: Words) -> None:
+    """Warn if going on can never pay, not even if the first is always wrong and the second never.
+
+    ``second`` is what the second costs more than stopping; empty if there is none.
+    """
+    if second.size and second[0] >= error_cost and not _told.get():
+        after, next_one = ("the first", "the second") if words.names is None else words.names[:2]
+        warn_caller(
+            f"at these prices no {words.noun} after {after} can ever pay: {next_one} costs {second[0]:g}"
+            f"{' more' if words.noun == 'model' else ''}, and an error no more than error_cost={error_cost:g}"
+        )

@@ -57,7 +57,7 @@ def page_of(found: Replay) -> str:
     """Return the page as HTML."""
     name = f"<code>{escape(found.source)}</code>: " if found.source else ""
     million = 1e6 / found.requests
-    spent = money(found.promise.spent)
+    spent = escape(found.paid(found.promise.spent))
     said = escape(found.headline()).replace(f"cost {spent} instead", f"cost <em>{spent}</em> instead")
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
@@ -65,8 +65,8 @@ def page_of(found: Replay) -> str:
 <h1>Would it save us money?</h1>
 <p class="quiet wide">{name}{found.requests:,} requests, {len(found.models)} models, reference {escape(found.reference)}; {found.limit}.
 Played in the order of the log; intervals over random orders of it.</p>
-<p class="say">{said}<small>For a million requests like these: {money(found.promise.spent * million)} instead of
-{money(found.reference_alone * million)}.</small></p>
+<p class="say">{said}<small>For a million requests like these: {escape(found.paid(found.promise.spent * million))} instead of
+{escape(found.paid(found.reference_alone * million))}.</small></p>
 <div class="cards">{_promise(found)}{_money_card(found)}{_risk(found)}</div>
 <div class="half"><section class="card"><h2>Money against agreement</h2>
 <p class="quiet">Each point is a whole replay. Across: answers the same as {escape(found.reference)}'s, to the right is safer. Up: money,
@@ -151,11 +151,11 @@ def _money_card(found: Replay) -> str:
     )
     low, high = way.spent_interval
     word = "saved" if saved >= 0 else "more"
-    return f"""<section class="card"><h2>The money</h2><p class="big{" gain" if saved > 0 else ""}">{money(abs(saved))}
+    return f"""<section class="card"><h2>The money</h2><p class="big{" gain" if saved > 0 else ""}">{escape(found.paid(abs(saved)))}
 <small>{word}, {abs(100 * found.saved_share):.0f}&nbsp;%</small></p>
 <dl><dt>{escape(found.reference)} alone</dt><dd>{money(found.reference_alone)}</dd><dt>With the promise</dt><dd>− {money(way.spent)}</dd>
 <dt class="sum">{word.capitalize()}</dt><dd class="sum">{money(abs(saved))}</dd></dl>
-<p class="quiet">{money(low)} to {money(high)} over orders of the log. Answers: {answers}.</p></section>"""
+<p class="quiet">{money(low)} to {escape(found.paid(high))} over orders of the log. Answers: {answers}.</p></section>"""
 
 
 def _risk(found: Replay) -> str:
@@ -163,7 +163,7 @@ def _risk(found: Replay) -> str:
     worth = ""
     if way.differ > 0 and found.reference_alone > way.spent:
         price = (found.reference_alone - way.spent) / (way.differ * found.requests)
-        worth = f"<p>Worth it while a differing answer costs you less than <b>{money(price)}</b>.</p>"
+        worth = f"<p>Worth it while a differing answer costs you less than <b>{escape(found.paid(price))}</b>.</p>"
     if way.errors is None or alone.errors is None:
         return f"""<section class="card"><h2>The risk</h2><p class="big">at most {_share(way.differ)}</p><p>more wrong answers than
 {escape(found.reference)}. Whether {escape(found.reference)} is right is not known.</p>{worth}</section>"""
@@ -288,13 +288,14 @@ def _ways(found: Replay) -> str:
             f"<tr{ours}><td>{escape(name)}{small}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
         )
     wrong = ["wrong"] if errors else []
-    head = ["way", "money", "over orders", "saved", "differ", *wrong, "certified live", "for a million"]
+    unit = escape(found.currency or "money")
+    head = ["way", unit, "over orders", "saved", "differ", *wrong, "certified live", f"{unit} for a million"]
     prices = ", ".join(f"{escape(name)} {price:g}" for name, price in zip(found.models, found.prices))
     truth = ' "Wrong" comes from the truth, which no decision has seen.' if errors else ""
-    return f"""<p class="quiet">Prices as given: {prices}.</p><div class="scroll" tabindex="0" role="region" aria-label="All ways, scrolls sideways"><table><thead><tr>
+    return f"""<p class="quiet">Prices as given: {prices}{escape(" " + found.currency) if found.currency else ""}.</p><div class="scroll" tabindex="0" role="region" aria-label="All ways, scrolls sideways"><table><thead><tr>
 {"".join(f"<th>{word}</th>" for word in head)}</tr></thead><tbody>{"".join(rows)}</tbody></table></div><p class="more" aria-hidden="true">swipe: more columns →</p>
 <p class="quiet wide">"Differ" means from {escape(found.reference)}, and is counted: the log holds every answer. "Certified live" is what a learner that sees
-only its own comparisons could have proved.{truth} The router and the adaptive rule were told that an error costs {money(found.price_of_error)}; they promise nothing about agreement.</p>"""
+only its own comparisons could have proved.{truth} The router and the adaptive rule were told that an error costs {escape(found.paid(found.price_of_error))}; they promise nothing about agreement.</p>"""
 
 
 def _groups(found: Replay) -> str:
@@ -330,7 +331,7 @@ def _next(found: Replay) -> str:
         "answer = cascade(request).label\nprint(cascade.report())"
     )
     return f"""<section class="card"><h2>Next steps</h2><ol>
-<li><p><b>Ask again</b> with another promise. At {100 * level:g}&nbsp;% it would have been {money(way.spent)}, {abs(less):.0f}&nbsp;%
+<li><p><b>Ask again</b> with another promise. At {100 * level:g}&nbsp;% it would have been {escape(found.paid(way.spent))}, {abs(less):.0f}&nbsp;%
 {"less" if less >= 0 else "more"} than {escape(found.reference)} alone.</p><pre tabindex="0">{escape(again)}</pre></li>
 <li><p><b>Look first</b>, on live requests, without risk: <code>weakfeedback serve</code> with a learner in the shadow.</p>
 <pre tabindex="0">{escape(shadow)}</pre></li>

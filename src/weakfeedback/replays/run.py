@@ -19,6 +19,7 @@ from weakfeedback.replays.log import Log, read_frame, read_log
 from weakfeedback.replays.page import money, page_of
 from weakfeedback.routing.answering import RoutedAnswers
 from weakfeedback.validate import brief, integer
+from weakfeedback.words import currency_of
 
 SWEEP = (0.85, 0.9, 0.95, 0.98, 0.99)
 EARLY = 1000  # requests below which it is too early to say
@@ -70,6 +71,8 @@ class Replay:
         Whole replays of other promises, and those of promises decided before the call.
     price_of_error : float
         What the router and the adaptive rule took for the price of an error.
+    currency : str or None
+        What the prices are in.
     """
 
     requests: int
@@ -88,6 +91,11 @@ class Replay:
     frontier_before: list[tuple[float, Way]]
     price_of_error: float
     source: str = ""
+    currency: str | None = None
+
+    def paid(self, value: float) -> str:
+        """Return an amount of money, with its currency if that is known."""
+        return money(value) if self.currency is None else f"{money(value)} {self.currency}"
 
     @property
     def saved_share(self) -> float:
@@ -121,7 +129,7 @@ class Replay:
 
     def headline(self) -> str:
         """Return one sentence that a manager can repeat."""
-        alone, way = money(self.reference_alone), self.promise
+        alone, way = self.paid(self.reference_alone), self.promise
         low, high = (1.0 - end / self.reference_alone for end in reversed(way.spent_interval))
         if self.requests < EARLY and low <= 0.0:
             return (
@@ -131,7 +139,7 @@ class Replay:
         if self.saved_share <= WORTH:
             return self._no()
         return (
-            f"Yes. These {self.requests:,} requests would have cost {money(way.spent)} instead of {alone}: "
+            f"Yes. These {self.requests:,} requests would have cost {self.paid(way.spent)} instead of {alone}: "
             f"{self.saved_share:.0%} less, with about {100 * (1 - way.differ):.0f} of 100 answers the same as "
             f"{self.reference}'s."
         )
@@ -157,7 +165,9 @@ class Replay:
     def __str__(self) -> str:
         lines = [self.headline(), ""]
         width = max(len(way.name) for way in self.ways())
-        head = f"{'money':>9}  {'saved':>6}  {'differ':>7}  {'wrong':>7}  {'over orders':>16}"
+        head = (
+            f"{self.currency or 'money':>9}  {'saved':>6}  {'differ':>7}  {'wrong':>7}  {'over orders':>16}"
+        )
         lines.append(f"{'':{width}}  {head}")
         for way in self.ways():
             wrong = "" if way.errors is None else f"{way.errors:.1%}"
@@ -206,6 +216,7 @@ def replay(
     tokens_suffix: str | None = None,
     orders: int = 5,
     seed: int = 0,
+    currency: str | None = None,
 ) -> Replay:
     """Play a log of the answers of several models again, and say what the promise would have saved.
 
@@ -225,6 +236,8 @@ def replay(
         A group that is known before the call. The truth, from which nothing is decided.
     orders, seed : integers
         The log is played in its own order, and for the intervals in as many random ones.
+    currency : text, or None
+        What the prices are in, such as USD: for words only.
 
     Examples
     --------
@@ -286,6 +299,7 @@ def replay(
         sweep(swept[1], decided),
         price,
         Path(source).name,
+        currency_of(currency),
     )
 
 

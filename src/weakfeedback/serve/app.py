@@ -22,6 +22,7 @@ from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.limits import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT, is_name
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.service import Service
+from weakfeedback.serve.trace import CURRENT, read_trace
 
 log = logging.getLogger("weakfeedback.serve")
 CSP = (
@@ -44,6 +45,7 @@ SPOKEN = {
     "/v1/completions": Problem.for_openai,
     "/v1/messages": Problem.for_anthropic,
 }
+UNTRACED = ("/health/", "/metrics")  # asked by machines, again and again
 WITHOUT_LIMIT = ("/live", "/health/ready")  # event streams, which stay open, and health checks
 
 
@@ -148,6 +150,12 @@ class Gate:
             scope = {**scope, "path": scope["path"][len(self._root) :] or "/"}
         headers = scope["weakfeedback.headers"] = dict(scope["headers"])
         number = scope["weakfeedback.number"] = _request_id(headers)
+        trace = read_trace(scope["headers"]) if b"traceparent" in headers else None
+        telemetry, span = self._service.telemetry, None
+        if telemetry is not None and not scope["path"].startswith(UNTRACED):
+            span = telemetry.request(scope["method"], scope["path"], scope["scheme"], trace)
+            trace = span.trace
+        CURRENT.set(trace)
         status = 0
 
         async def answer(message: Any) -> None:
@@ -194,6 +202,9 @@ class Gate:
             seconds = time.perf_counter() - began
             route = scope.get("weakfeedback.route", "other")
             self._service.metrics.requested(route, status, seconds)
+            name = scope.get("weakfeedback.learner") or scope.get("path_params", {}).get("name")
+            if span is not None:
+                span.end(route, status, seconds, name if is_name(name) else None)
             if log.isEnabledFor(logging.INFO):
                 told = {
                     "id": number.decode(),
@@ -202,7 +213,8 @@ class Gate:
                     "ms": round(1e3 * seconds, 2),
                 }
                 line = f"{scope['method']} {route} {status}"
-                name = scope.get("weakfeedback.learner") or scope.get("path_params", {}).get("name")
+                if trace is not None:
+                    told |= {"trace_id": trace.id, "span_id": trace.span}
                 if is_name(name):
                     told["learner"], line = name, f"{line} {name}"
                 if status >= 400 and "weakfeedback.reason" in scope:

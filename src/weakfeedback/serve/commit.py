@@ -90,13 +90,13 @@ class Committer:
                 if not taken:
                     return
             try:
-                done = self._written(taken)
+                done = self._carry_out(taken)
             except BaseException as error:
                 self._fail(taken, error)
                 return
             self._tell(_resolve, done)
 
-    def _written(self, taken: list[Item]) -> Done:
+    def _carry_out(self, taken: list[Item]) -> Done:
         """Write consecutive rows together; run jobs in between."""
         done: Done = []
         rows: list[Row] = []

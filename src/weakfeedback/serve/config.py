@@ -11,6 +11,7 @@ from functools import partial
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -52,6 +53,20 @@ def check_root(path: str) -> str:
     if path and not re.fullmatch(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+", path):
         raise ValueError("must be a prefix such as /decide, without a / at its end")
     return path
+
+
+def check_url(url: str, like: str = "http://127.0.0.1:4318") -> str:
+    """Reject what is no address of another server, or holds more than that."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in ("http", "https"):
+        raise ValueError(f"must be an address such as {like}")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ValueError("must hold no user, password, query or fragment")
+    return url.rstrip("/")
 
 
 def check_address(address: str) -> str:
@@ -154,6 +169,9 @@ class ServerTable(Table):
     )
     root_path: Annotated[str, AfterValidator(check_root)] = Field(
         default="", description="a prefix such as /decide, without a / at its end"
+    )
+    otel: Annotated[Text, AfterValidator(lambda url: check_url(url))] | None = Field(
+        default=None, repr=False, description="the address of a collector, such as http://127.0.0.1:4318"
     )
     hosts: list[Text] = Field(default=[], description="a list of texts")
     origins: list[Text] = Field(default=[], description="a list of texts")

@@ -7,12 +7,13 @@ nothing else: waiting has a sum of its own.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from weakfeedback.journal.events import Event
-from weakfeedback.stats import add_up
+from weakfeedback.stats import add_up, rounded
 
 PURPOSES = ("answer", "compare", "first", "lost")  # what a call was for
 
@@ -214,21 +215,18 @@ class Invoice:
         """Return the invoice as text, to be laid beside the bill of a provider."""
         unit, models = currency or "money", (self.terms or {}).get("models", ())
         names = [model["name"] for model in models]
-        width = max([5, *map(len, names)])
+        rows = list(zip(names, self.lines)) + ([("judge", Line(money=self.judge))] if self.judge else [])
+        width, decimals = max([5, *map(len, names)]), _decimals(self.spent)
         lines = [
-            f"{'model':<{width}}  {'calls':>9}  {'tokens in':>13}  {'of these cached':>15}  {'tokens out':>12}  "
-            f"{unit:>12}"
+            f"{'model':<{width}}  {'calls':>9}  {'tokens in':>13}  {'cached':>11}  {'tokens out':>11}  {unit:>11}"
         ]
+        moneys = rounded([line.money for _, line in rows], decimals)
+        for (name, line), money in zip(rows, moneys):
+            lines.append(_text_line(name, line, width, f"{money:,.{decimals}f}"))
         total = Line()
-        for name, line in zip(names, self.lines):
-            lines.append(_text_line(name, line, width))
-            for column in ("calls", "input", "cached", "output", "money"):
-                setattr(total, column, getattr(total, column) + getattr(line, column))
-        for name, money in (("judge", self.judge), ("removed", self.gone)):
-            if money:
-                lines.append(_text_line(name, Line(money=money), width))
-                total.money += money
-        lines.append(_text_line("spent", total, width))
+        for column in ("calls", "input", "cached", "output"):
+            setattr(total, column, sum(getattr(line, column) for _, line in rows))
+        lines.append(_text_line("spent", total, width, f"{self.spent:,.{decimals}f}"))
         saved, share = self.saved, abs(self.saved) / self.alone if self.alone > 0.0 else 0.0
         against = names[(self.terms or {}).get("baseline", -1)] if names else ""
         word = "saved" if saved >= 0.0 else "lost"
@@ -273,15 +271,17 @@ class Invoice:
         self.lines = [Line(**{**one, "outcomes": Counter(one["outcomes"])}) for one in state["lines"]]
 
 
-def _text_line(name: str, line: Line, width: int) -> str:
-    return (
-        f"{name:<{width}}  {line.calls:>9,}  {line.input:>13,}  {line.cached:>15,}  {line.output:>12,}  "
-        f"{_money(line.money):>12}"
-    )
+def _text_line(name: str, line: Line, width: int, money: str) -> str:
+    return f"{name:<{width}}  {line.calls:>9,}  {line.input:>13,}  {line.cached:>11,}  {line.output:>11,}  {money:>11}"
+
+
+def _decimals(amount: float) -> int:
+    """Return how many decimals an amount is told with: enough for three digits."""
+    return 2 if amount >= 100.0 or amount == 0.0 else max(4, 2 - math.floor(math.log10(amount)))
 
 
 def _money(amount: float) -> str:
-    return f"{amount:,.2f}" if amount >= 100.0 else f"{amount:,.4f}"
+    return f"{amount:,.{_decimals(amount)}f}"
 
 
 def _line_state(line: Line) -> dict[str, Any]:

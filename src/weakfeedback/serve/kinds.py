@@ -39,9 +39,13 @@ from weakfeedback.serve.promised import (
     billed_promise,
     change,
     is_promised,
+    money_told,
     promise_arguments,
     promise_body,
+    stages_told,
 )
+from weakfeedback.settings.catalog import POLICIES, canonical_name
+from weakfeedback.settings.setting import find_name
 
 STATED_BOUND = (
     "Money: whatever the models answer, at most that of the last model alone, plus 5 %, plus 50 calls of it, at the "
@@ -116,8 +120,8 @@ class Kind:
         """Whether the event of a decision belongs to a request with this context, or group."""
         return bool(context == body.get("group"))
 
-    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return what a client is told about a decision, from its event."""
+    def answer(self, body: dict[str, Any], names: list[str]) -> dict[str, Any]:
+        """Return what a client is told about a decision, from its event and the names that there were then."""
         raise NotImplementedError
 
     def stage(self, body: dict[str, Any]) -> str:
@@ -262,6 +266,25 @@ class Compared(Kind):
             for j in range(i + 1, K)
         ]
 
+    def told(
+        self,
+        report: Any,
+        costs: list[float],
+        shares: list[float | None],
+        settled: int,
+        pairs: list[dict[str, Any]] | None = None,
+        alone: float | None = None,
+    ) -> dict[str, Any]:
+        """Return a report as data; ``alone`` is what the last stage alone would have cost."""
+        whole = report.spent + report.saved_alone if alone is None else alone
+        found = stages_told(report, report.rounds, self.names, costs, shares) | {"settled": settled}
+        if pairs is not None:
+            found["disagreement"] = pairs
+        found |= money_told(report, report.saved_alone, self.names[-1], whole)
+        if pairs is not None:
+            found["weak_dominance"] = WEAK_DOMINANCE
+        return {**found, "details": report.to_dict()}
+
 
 class CascadeKind(Compared):
     """Stages of rising cost; all stages up to the chosen one are called."""
@@ -271,6 +294,10 @@ class CascadeKind(Compared):
 
     def make(self, seed: int, compiled: bool) -> Live:
         config = self.config
+        if config.policy is not None:
+            canonical_name(
+                "cascade", config.policy
+            )  # a name of those that decide after every answer is refused
         return Cascade(
             len(self.names),
             config.stage_costs,
@@ -283,9 +310,9 @@ class CascadeKind(Compared):
     def code(self) -> dict[str, Any]:
         return {"metric": self.comparator.metric}
 
-    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, body: dict[str, Any], names: list[str]) -> dict[str, Any]:
         stage = body["stage"]
-        return {"stage": stage, "name": self.names[stage], "call": self.names[: stage + 1]}
+        return {"stage": stage, "name": names[stage], "call": names[: stage + 1]}
 
     def stage(self, body: dict[str, Any]) -> str:
         found: str = self.names[body["stage"]]
@@ -347,21 +374,8 @@ class CascadeKind(Compared):
     def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
         report = billed_report(live, invoice)
         costs = report.stage_costs.tolist()
-        total = np.cumsum(costs).tolist()
-        alone = report.spent + report.saved_alone
-        return {
-            "policy": report.policy,
-            "rounds": report.rounds,
-            "pending": report.pending,
-            "stages": _stages(self.names, costs, plain(report.arm_shares)),
-            "settled": live.settled(),
-            "disagreement": self.pairs(report, report.comparisons, total, report.error_cost),
-            "spent": report.spent,
-            "wasted": report.wasted,
-            "saved": _saved(self.names[-1], report.saved_alone, alone),
-            "weak_dominance": WEAK_DOMINANCE,
-            "details": report.to_dict(),
-        }
+        pairs = self.pairs(report, report.comparisons, np.cumsum(costs).tolist(), report.error_cost)
+        return self.told(report, costs, plain(report.arm_shares), live.settled(), pairs)
 
 
 class ContextualKind(CascadeKind):
@@ -459,10 +473,10 @@ class AdaptiveKind(CascadeKind):
             common |= promise_arguments(config, self.names)
         else:
             common = {"policy": "USS-A", **common, **unpromised(config)}
-        made = Cascade(len(self.names), config.stage_costs, config.error_cost, **common)
-        if made.core.opening != self.opening:
-            raise ValueError(f"policy must be one that decides after every answer, got {config.policy!r:.60}")
-        return made
+            find_name(
+                "policy", common["policy"], [n for n in POLICIES["adaptive"] if n not in POLICIES["cascade"]]
+            )
+        return Cascade(len(self.names), config.stage_costs, config.error_cost, **common)
 
     def code(self) -> dict[str, Any]:
         return {}
@@ -470,9 +484,9 @@ class AdaptiveKind(CascadeKind):
     def again(self, state: dict[str, Any], compiled: bool) -> Live:
         return self.named(Cascade.from_state(state, compiled=compiled))
 
-    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, body: dict[str, Any], names: list[str]) -> dict[str, Any]:
         stage = body.get("next", 0)  # at the start of a round
-        return {"stage": stage, "name": self.names[stage], "call": [self.names[stage]]}
+        return {"stage": stage, "name": names[stage], "call": [names[stage]]}
 
     def digest(self, given: FeedbackRequest) -> str:
         raise Problem("not_offered", "an adaptive learner is told each output as it comes: use tell")
@@ -525,17 +539,7 @@ class AdaptiveKind(CascadeKind):
             return promise_body(report, self.names, live.core.terms.prices, shares)
         costs, rounds = report.stage_costs.tolist(), report.rounds
         shares = [int(count) / rounds if rounds else None for count in report.stopped]
-        return {
-            "policy": report.policy,
-            "rounds": rounds,
-            "pending": report.pending,
-            "stages": _stages(self.names, costs, shares),
-            "settled": live.settled(),
-            "spent": report.spent,
-            "wasted": report.wasted,
-            "saved": _saved(self.names[-1], report.saved_alone, report.spent + report.saved_alone),
-            "details": report.to_dict(),
-        }
+        return self.told(report, costs, shares, live.settled())
 
 
 class RouterKind(Compared):
@@ -586,9 +590,9 @@ class RouterKind(Compared):
     def code(self) -> dict[str, Any]:
         return {"metric": self.comparator.metric}
 
-    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, body: dict[str, Any], names: list[str]) -> dict[str, Any]:
         answer, said = body["answer"], turn_in(body)
-        told = {"stage": answer, "name": self.names[answer], "call": [self.names[k] for k in body["call"]]}
+        told = {"stage": answer, "name": names[answer], "call": [names[k] for k in body["call"]]}
         return told if said is None else {**told, "turn": said.word(answer)}
 
     def stage(self, body: dict[str, Any]) -> str:
@@ -648,19 +652,8 @@ class RouterKind(Compared):
             return promise_body(report, self.names, live.core.terms.prices, shares)
         prices, decided = report.prices.tolist(), sum(report.answers)
         shares = [count / decided if decided else None for count in report.answers]
-        return {
-            "policy": report.policy,
-            "rounds": report.rounds,
-            "pending": report.pending,
-            "stages": _stages(self.names, prices, shares),
-            "settled": report.settled,
-            "disagreement": self.pairs(report, report.compared, prices, report.error_cost),
-            "spent": report.spent,
-            "wasted": report.wasted,
-            "saved": _saved(self.names[-1], report.saved_alone, report.last_alone),
-            "weak_dominance": WEAK_DOMINANCE,
-            "details": report.to_dict(),
-        }
+        pairs = self.pairs(report, report.compared, prices, report.error_cost)
+        return self.told(report, prices, shares, report.settled, pairs, report.last_alone)
 
 
 class AllocationKind(Kind):
@@ -680,8 +673,8 @@ class AllocationKind(Kind):
         """Return the object: it has its names already."""
         return live
 
-    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
-        return {"allocation": dict(zip(self.names, body["allocation"]))}
+    def answer(self, body: dict[str, Any], names: list[str]) -> dict[str, Any]:
+        return {"allocation": dict(zip(names, body["allocation"]))}
 
     def stage(self, body: dict[str, Any]) -> str:
         return ""  # all arms together
@@ -786,15 +779,6 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
                 "invalid", f"options must be those of the policy, got {name!r:.60}", field="options"
             )
     return options
-
-
-def _stages(names: list[str], costs: list[float], shares: list[float | None]) -> list[dict[str, Any]]:
-    return [{"name": n, "cost": c, "stopped_share": s} for n, c, s in zip(names, costs, shares)]
-
-
-def _saved(last: str, amount: float, alone: float) -> dict[str, Any]:
-    share = amount / alone if alone > 0.0 else None
-    return {"against": f"{last} alone", "amount": amount, "share": share, "estimated": True}
 
 
 __all__ = ["KINDS", "Kind", "kind_of"]

@@ -112,6 +112,7 @@ class Learner:
         self.archived = False
         self.counts = dict.fromkeys(("decided", "feedback", "cancelled", "expired"), 0)
         self.refused = dict.fromkeys(RESULTS, 0)  # or repeated, since the start: these are not events
+        self.former: list[tuple[int, list[str]]] = []  # names of models before the events that changed them
         self.stops: dict[str, int] = {}  # decisions by the stage that answers
         self.opened: dict[int, int] = {}  # when each pending decision was made, by the log, oldest first
         self.clocks: dict[int, int] = {}  # and by the clock, where it was behind the log
@@ -189,6 +190,7 @@ class Learner:
             "opened": [[id, at] for id, at in self.opened.items()],
             **({"clocks": [[id, at] for id, at in self.clocks.items()]} if self.clocks else {}),
             "audits": [[id, dict(audit)] for id, audit in self.audits.items()],
+            **({"former": [[seq, [*names]] for seq, names in self.former]} if self.former else {}),
             "observers": {name: observer.state() for name, observer in self.observers.items()},
         }
         return {**told, "state": live.state(), "config": self.config.model_dump(mode="json"), "service": own}
@@ -224,6 +226,7 @@ class Learner:
         learner.opened = dict(own["opened"])
         learner.clocks = dict(own.get("clocks", ()))
         learner.audits = dict(own["audits"])
+        learner.former = [(seq, names) for seq, names in own.get("former", ())]
         for key, observer in learner.observers.items():
             if key in own["observers"]:
                 observer.restore(own["observers"][key])
@@ -269,7 +272,7 @@ class Learner:
         elif kind in ("recost", "promise"):
             self.revision += 1
         elif kind == "models":
-            self._take_models(event.body)
+            self._take_models(event)
         elif kind == "archive":
             self.archived = True
         elif kind == "audit":
@@ -277,14 +280,20 @@ class Learner:
         for observer in self.observers.values():
             observer.see(event, self)
 
-    def _take_models(self, body: dict[str, Any]) -> None:
+    def _take_models(self, event: Event) -> None:
         """Go on with other models."""
         kind: Any = self.kind
         self.revision += 1
-        self.config = kind.with_models(body)
+        self.former.append((event.seq, kind.names))
+        self.config = kind.with_models(event.body)
         self.kind, live = kind_of(self.config), cast(Any, self.live)
         live.seat(len(self.kind.names))
         self.kind.named(live)
+
+    def answer(self, event: Event) -> dict[str, Any]:
+        """Return what a client is told about a decision, also if its models have changed since."""
+        then = (names for changed, names in self.former if event.seq < changed)
+        return self.kind.answer(event.body, next(then, self.kind.names))
 
     def _stop(self, stage: str) -> None:
         self.stops[stage] = self.stops.get(stage, 0) + 1
@@ -402,8 +411,13 @@ class Learner:
         return made + int(self.config.pending_ttl * 1e6)
 
     def skip_ids(self) -> list[Event]:
-        """Leave a random gap: the store is a copy, and does not know which ids were given out since."""
+        """Leave a random gap: the store is a copy, and does not know which ids were given out since.
+
+        Nor does a promise know how much of its allowance was used up.
+        """
         self.core.skip(self.core.ledger.next + 1 + secrets.randbelow(GAP), 1)
+        if getattr(self.core.terms, "promise", None) is not None:
+            self.live.forfeit()  # type: ignore[attr-defined]
         return self._settle()
 
     def recost(self, given: dict[str, Any]) -> list[Event]:
@@ -515,7 +529,7 @@ class Learner:
         rows, self._batch = self._batch, []
         events, self._events = self._events, []
         self._committer = committer
-        return committer.commit(rows, lambda: self._stored(events))
+        return committer.commit(rows, lambda: self._drop_stored(events))
 
     def commit(self) -> asyncio.Future[Any] | None:
         """Return a new future of the commit of everything handed over; None if all of it is stored."""
@@ -523,7 +537,7 @@ class Learner:
             return None
         return self._committer.commit([])
 
-    def _stored(self, events: list[Event]) -> None:
+    def _drop_stored(self, events: list[Event]) -> None:
         """Forget what is kept in memory only until it is in the store."""
         for event in events:
             if event.kind in ENDS:

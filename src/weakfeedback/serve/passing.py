@@ -22,8 +22,10 @@ from yarl import URL
 from weakfeedback.journal.shards import Member
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.sharing import PATIENCE, PAUSE, Sharing, moving
+from weakfeedback.serve.trace import CURRENT
 
 PASSED = b"x-weakfeedback-passed"
+OWNER = b"x-weakfeedback-owner"  # tells clients which instance to ask next time
 LARGEST = 16 << 20  # bytes of a body
 NOT_HERE = 421  # how an instance says that it does not own the learner of a request that was passed on
 PATH = re.compile(r"/(?:v1/)?learners/([a-z0-9][a-z0-9_-]{0,63})(?:/.*)?")
@@ -109,6 +111,7 @@ class Passing:
                     for name, value in answer.raw_headers
                     if name.decode("latin-1").lower() not in OWN
                 ]
+                headers.append((OWNER, owner.address.encode()))
                 await send({"type": "http.response.start", "status": answer.status, "headers": headers})
                 begun = True
                 async for piece in answer.content.iter_any():
@@ -136,11 +139,11 @@ class Passing:
                 trust_env=False,
                 skip_auto_headers=AUTOMATIC,
             )
-        sent = [
-            (name.decode("latin-1"), value.decode("latin-1"))
-            for name, value in scope["headers"]
-            if name not in (b"content-length", b"x-request-id", PASSED) and name.decode("latin-1") not in OWN
-        ]
+        trace = CURRENT.get()
+        traced = {} if trace is None else trace.headers()
+        replaced = {"content-length", "x-request-id", PASSED.decode(), *traced, *OWN}
+        given = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        sent = [pair for pair in given if pair[0] not in replaced] + list(traced.items())
         sent += [
             ("x-request-id", scope["weakfeedback.number"].decode()),
             (PASSED.decode(), self._sharing.secret.decode()),

@@ -78,25 +78,29 @@ def billed_promise(report: PromiseReport, invoice: Invoice, names: list[str]) ->
     )
 
 
+def stages_told(
+    report: Any, rounds: int, names: list[str], costs: list[float], shares: list[Any]
+) -> dict[str, Any]:
+    """Return the beginning of every report on stages."""
+    stages = [{"name": n, "cost": c, "stopped_share": s} for n, c, s in zip(names, costs, shares)]
+    policy = getattr(report, "policy", "Promise")
+    return {"policy": policy, "rounds": rounds, "pending": report.pending, "stages": stages}
+
+
+def money_told(report: Any, saved: float, last: str, alone: float) -> dict[str, Any]:
+    """Return the money of a report: what was saved against one stage alone."""
+    share = saved / alone if alone > 0.0 else None
+    told = {"against": f"{last} alone", "amount": saved, "share": share, "estimated": True}
+    return {"spent": report.spent, "wasted": report.wasted, "saved": told}
+
+
 def promise_body(
     report: PromiseReport, names: list[str], costs: list[float], shares: list[Any]
 ) -> dict[str, Any]:
     """Return the part of a report that is specific to a promise."""
-    alone = report.reference_alone
-    share = report.saved / alone if alone > 0.0 else None
     return {
-        "policy": "Promise",
-        "rounds": report.requests,
-        "pending": report.pending,
-        "stages": [{"name": n, "cost": c, "stopped_share": s} for n, c, s in zip(names, costs, shares)],
-        "spent": report.spent,
-        "wasted": report.wasted,
-        "saved": {
-            "against": f"{report.reference} alone",
-            "amount": report.saved,
-            "share": share,
-            "estimated": True,
-        },
+        **stages_told(report, report.requests, names, costs, shares),
+        **money_told(report, report.saved, report.reference, report.reference_alone),
         "promise": {
             "words": str(report).splitlines(),
             **{name: getattr(report, name) for name in SHOWN},

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from weakfeedback._version import __version__
 from weakfeedback.journal import JournalError
 from weakfeedback.journal import Learner as Stored
 from weakfeedback.journal import recover as journal_recovery
 from weakfeedback.journal.store import Store
+from weakfeedback.live.storage import StateError
 from weakfeedback.serve.kinds import Kind
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.outbox import Clock, now
@@ -75,6 +77,8 @@ def recover(
             )
         try:
             learner = Learner.of(stored.name, stored.id, body, seq, clock, found.warnings, compiles)
+        except StateError as error:  # its seal is whole
+            raise JournalError(f"{where}: {other_version(seq, body, error)}") from None
         except (LookupError, TypeError, ValueError) as error:
             raise JournalError(f"{where}: event {seq} cannot be begun with: {error}") from None
         if at is None:
@@ -96,6 +100,15 @@ def recover(
         found.slowly[kind] = found.slowly.get(kind, 0) + made.events
     learner.attach()
     return learner
+
+
+def other_version(seq: int, body: dict[str, Any], error: StateError) -> str:
+    """Return the words for a state that was stored whole, and that this version cannot read."""
+    package = body.get("package", "unknown")
+    return (
+        f"event {seq} was written by another version ({package:.20}) whose states this one, {__version__}, does not "
+        f"read: {error}"
+    )
 
 
 def read_again(store: Store, learner: Learner, *, trust: bool, clock: Clock) -> tuple[Learner, list[str]]:

@@ -12,19 +12,24 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth
-from weakfeedback.serve.config import Settings, opener, settle
+from weakfeedback.serve.config import ConfigError, Settings, opener, settle
 from weakfeedback.serve.limits import CONNECTIONS_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.page.routes import page_of
 from weakfeedback.serve.service import Options, Service
 from weakfeedback.serve.tokens import reload_tokens
+
+if TYPE_CHECKING:
+    from weakfeedback.serve.telemetry import Telemetry
 
 log = logging.getLogger("weakfeedback.serve")
 SWITCH = 0.0005  # seconds after which a thread with a heavy step yields to the loop
@@ -210,8 +215,13 @@ async def serve(
         options.shared = settings.advertise or f"http://{name}:{port}"
     service = Service(opener(settings.store), options)
     hosts = [*settings.hosts, settings.host] if settings.host not in ("0.0.0.0", "::") else settings.hosts
+    if settings.advertise:
+        hosts = [*hosts, str(urlsplit(settings.advertise).hostname)]
     auth = Auth(settings.tokens, hosts, settings.origins, settings.metrics == "open")
     closers: list[Callable[[], Awaitable[Any]]] = []
+    if settings.otel is not None:
+        service.telemetry = telemetry = make_telemetry(settings.otel)
+        closers.append(partial(asyncio.to_thread, telemetry.close))
     try:
         await service.start(lambda: settle(service, settings.learners, settings.file))
         operations, routes = [], []
@@ -254,7 +264,7 @@ async def serve(
             interrupted = signal.SIGINT in server._captured_signals
             server._captured_signals.clear()  # shutdown was requested, and is complete
     finally:
-        for close in closers:
+        for close in reversed(closers):
             await close()
         await service.stop()
         if listening is not None:
@@ -263,6 +273,15 @@ async def serve(
         log.error("the service has ended: %s", service.fatal)
         return 1
     return 130 if interrupted else 0
+
+
+def make_telemetry(address: str) -> Telemetry:
+    """Return what sends spans and metrics to a collector; ConfigError without the extra."""
+    try:
+        from weakfeedback.serve.telemetry import Telemetry
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"otel needs {error.name}: pip install 'weakfeedback[otel]'") from None
+    return Telemetry(address)
 
 
 def reload_at_signal(auth: Auth, settings: Settings) -> None:
@@ -337,7 +356,8 @@ class Lines(logging.Formatter):
         line = f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.getMessage()}"
         told = getattr(record, "request", None)
         if told is not None:
-            line += f" {told['ms']} ms ({told['id']})"
+            trace = f", trace {told['trace_id']}" if "trace_id" in told else ""
+            line += f" {told['ms']} ms ({told['id']}{trace})"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
@@ -347,8 +367,13 @@ def log_to_stderr(kind: str, quiet: bool) -> None:
     """Write log lines to standard error; requests only if not ``quiet``."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if kind == "json" else Lines())
-    for name in ("weakfeedback.serve", "uvicorn.error"):
+    levels = {
+        "weakfeedback.serve": logging.WARNING if quiet else logging.INFO,
+        "uvicorn.error": logging.WARNING,
+        "opentelemetry": logging.ERROR,  # it warns of every attempt
+    }
+    for name, level in levels.items():
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
         logger.propagate = False
-        logger.setLevel(logging.WARNING if quiet or name == "uvicorn.error" else logging.INFO)
+        logger.setLevel(level)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weakfeedback.journal import JournalError, OwnedElsewhere, Store, StoreUnavailable
 from weakfeedback.plaintext import counted
@@ -29,6 +29,9 @@ from weakfeedback.serve.outbox import Clock, now
 from weakfeedback.serve.recover import Recovered, missing_in, recover_all
 from weakfeedback.serve.sharing import Sharing
 from weakfeedback.serve.steps import BACK_OFF, Steps, check_whole
+
+if TYPE_CHECKING:
+    from weakfeedback.serve.telemetry import Telemetry
 
 TICK = 1.0  # seconds between checks for expired decisions
 DURABILITY = {"full": True, "process": False}
@@ -111,6 +114,7 @@ class Service:
         self.committer: Committer | None = None
         self.draining = False  # no longer ready, but requests in progress are finished
         self.models: list[str] = []  # learners that serve OpenAI clients
+        self.telemetry: Telemetry | None = None  # who hears of spans, with the extra
         self.commits = 0
         self.last_snapshot: float | None = None
         self.fatal: BaseException | None = None  # why the service stopped on its own
@@ -226,7 +230,7 @@ class Service:
                     learner.outbox.ahead / 1e6,
                 )
         sync = DURABILITY[self.options.durability]
-        self.committer = Committer(store, loop, sync=sync, failed=self._lost, watch=self._committed)
+        self.committer = Committer(store, loop, sync=sync, failed=self._handle_loss, watch=self._count_commit)
         if restored or store.is_moved():
             self._skip_ids(store, self.committer)
         before, self.state = self.state, "ready"
@@ -261,11 +265,11 @@ class Service:
             raise Problem("store_unavailable", "the store is not open: repeat the request", retry_after=1)
         return self.store, self.committer
 
-    def _committed(self, seconds: float, events: int) -> None:
+    def _count_commit(self, seconds: float, events: int) -> None:
         self.commits += 1
         self.metrics.committed(seconds, events)
 
-    def _lost(self, error: BaseException) -> None:
+    def _handle_loss(self, error: BaseException) -> None:
         """Handle a failed commit: the state in memory is no longer valid. Runs in the loop's thread."""
         if self.state != "ready":
             return

@@ -18,6 +18,7 @@ from weakfeedback.journal import JournalError
 from weakfeedback.journal.shards import SHARDS, Member, shard_of
 from weakfeedback.plaintext import counted
 from weakfeedback.serve.config import ConfigError
+from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.recover import recover_all
 
@@ -206,18 +207,22 @@ class Sharing:
         self.shards.difference_update(numbers)  # what comes now waits for the next owner
         for number in numbers:
             self._broken.pop(number, None)
-        leaving = [learner for name, learner in service.learners.items() if shard_of(name) in numbers]
+
+        def leaving() -> list[Learner]:
+            return [learner for name, learner in service.learners.items() if shard_of(name) in numbers]
+
         for finish in self.finish:
-            await finish([learner.name for learner in leaving])
-        await service.steps.take_snapshots(leaving)
+            await finish([learner.name for learner in leaving()])
+        await service.steps.take_snapshots(leaving())
         async with service.making:
-            for learner in leaving:
+            left = leaving()
+            for learner in left:
                 async with learner.lock:
                     service.learners.pop(learner.name, None)
             for name in [name for name in service.empty if shard_of(name) in numbers]:
                 del service.empty[name]
             await service.steps.wait(committer.run(lambda: store.shards.release(numbers)))
-        log.warning("shards %s were released: %s", numbers, counted(len(leaving), "learner"))
+        log.warning("shards %s were released: %s", numbers, counted(len(left), "learner"))
 
     # -- requests
 

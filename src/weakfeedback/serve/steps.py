@@ -255,10 +255,13 @@ class Steps:
         A process that slept may have lost its store to a standby meanwhile, which knows more.
         """
         await self.wait_for_thread(learner)
-        future = self.commit(learner)
-        if future is None and self._service.options.standby:
+        self._check_kept(learner)  # a step may have ended too late to be handed over
+        future: asyncio.Future[Any] | None
+        if self._service.options.standby:  # what is not acknowledged may have been stored before
             store, committer = self._service.held()
-            future = committer.run(store.check_owner)
+            future = committer.run(store.check_owner)  # after all that was handed over
+        else:
+            future = learner.commit()
         await self.wait(future)
         return told
 

@@ -12,7 +12,9 @@ from weakfeedback.journal import Learner as Stored
 from weakfeedback.journal.recover import Checked, verify
 from weakfeedback.live.live import Live
 from weakfeedback.live.persistence import replayed
+from weakfeedback.live.storage import StateError
 from weakfeedback.serve.learner import Learner
+from weakfeedback.serve.recover import other_version
 
 FUNCTIONS = ("combine", "compare", "metric", "label")
 
@@ -36,7 +38,10 @@ def fold_of(store: Store, stored: Stored, body: dict[str, Any], seq: int, made: 
     """Return the state that ``body`` holds: of the first event ``seq``, created at ``made``, or of a snapshot."""
     if "service" not in body:
         return replayed(_kind(body["kind"]), body, _code(body), store, stored.id)
-    learner = Learner.of(stored.name, stored.id, body, seq)
+    try:
+        learner = Learner.of(stored.name, stored.id, body, seq)
+    except StateError as error:
+        raise JournalError(f"learner {stored.name}: {other_version(seq, body, error)}") from None
     if made is not None:
         learner.created = made
     return learner

@@ -59,21 +59,3 @@ def random_problems(
         if wanted is None or wanted(problem):
             found.append(problem)
     return found
-
-
-def law_of(problem: CascadeProblem) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows (y, y1, ..., yK) of a problem and their probabilities.
-
-    >>> law_of(random_dominant(np.random.default_rng(1)))[1].sum().round(9).item()
-    1.0
-    """
-    return problem._rows, problem._probabilities  # hidden from policies, not from checks of the theory
-
-
-def sampled_rows(problem: CascadeProblem, rounds: int, rng: np.random.Generator) -> np.ndarray:
-    """Return rows (y, y1, ..., yK) of ``rounds`` rounds: drawn from the law, or a data set shuffled and cycled."""
-    rows, law = law_of(problem)
-    if problem._cycled:
-        return rows[np.resize(rng.permutation(len(rows)), rounds)]
-    chosen = np.searchsorted(np.cumsum(law), rng.random(rounds), side="right")
-    return rows[np.minimum(chosen, len(rows) - 1)]

@@ -11,7 +11,7 @@ from weakfeedback.serve.proxy.fake import truth
 from weakfeedback.serve.service import Service
 
 
-def test_the_demo_settles_on_the_model_that_is_worth_its_price(tmp_path, monkeypatch):
+def test_the_demo_keeps_its_promise_and_settles_on_the_model_that_is_worth_its_price(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "PERIOD", 0.004)
     quick_models = {name: (skill, 0.0, price) for name, (skill, _, price) in demo.MODELS.items()}
     monkeypatch.setattr(demo, "MODELS", quick_models)
@@ -21,23 +21,25 @@ def test_the_demo_settles_on_the_model_that_is_worth_its_price(tmp_path, monkeyp
         await service.start()
         try:
             made = await demo.add_demo(service, Auth())
-            assert made["models"] == [demo.NAME]
+            assert made["models"] == [demo.NAME, "thrifty"]
             learner = service.learners[demo.NAME]
             for _ in range(1000):
                 await asyncio.sleep(0.02)
-                if learner.live.rounds >= 150:
+                if learner.live.rounds >= 200:
                     break
             assert "/v1/chat/completions" in [route.path for route in made["routes"]]
-            report = await service.report(demo.NAME)
+            reports = [await service.report(name) for name in made["models"]]
             await made["close"]()
-            return report
+            return reports
         finally:
             await service.stop()
 
-    report = asyncio.run(work())
-    assert report["rounds"] >= 150
-    assert report["settled"] == 1
+    report, priced = asyncio.run(work())
+    assert report["rounds"] >= 200
+    assert (report["promise"]["state"], report["promise"]["reference"]) == ("kept", "large")
+    assert report["details"]["cheap"] > 0.2
     assert report["saved"]["amount"] > 0
+    assert (priced["policy"], priced["settled"]) == ("Pay-to-compare", 1)
 
 
 def test_one_can_ask_it():

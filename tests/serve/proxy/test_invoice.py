@@ -264,3 +264,21 @@ def test_a_client_that_leaves_is_billed_and_nothing_is_counted_twice(tmp_path):
     assert (account["left"], account["requests"]) == (1, 1)
     assert account["wasted"] > 0.0
     assert account["wasted"] < account["spent"]
+
+
+@pytest.mark.parametrize(
+    "money", [(0.000052, 0.00808, 0.0256), (1.004, 1.004, 1.004), (4e-7, 3e-7, 0.0), (1e4, 1.0, 2.5)]
+)
+def test_the_printed_invoice_adds_up_and_fits_into_80_columns(money):
+    names = ["small-model-15x", "medium", "large"]
+    invoice = Invoice(3)
+    price = {"input": 1.0, "cached": 0.5, "output": 2.0}
+    models = [{"name": name, "model": name, "price": price} for name in names]
+    invoice.agree({"models": models, "baseline": 2, "waiting_price": 0.0}, 0)
+    for line, amount in zip(invoice.lines, money):
+        line.calls, line.input, line.cached, line.output, line.money = 10**6, 10**9, 10**8, 10**8, amount
+    rows = invoice.table("USD").splitlines()[:5]
+    assert max(map(len, rows)) <= 80
+    told = [float(row.split()[-1].replace(",", "")) for row in rows[1:]]
+    assert sum(told[:3]) == pytest.approx(told[3], rel=1e-9)
+    assert told[3] == pytest.approx(sum(money), rel=0.005)

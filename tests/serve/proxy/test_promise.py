@@ -9,6 +9,7 @@ import pytest
 from tests.rig.fake import FakeUpstream
 from tests.rig.harness import quick, serving
 
+from weakfeedback.serve.config import ConfigError
 from weakfeedback.serve.proxy.dialect import Completions
 from weakfeedback.serve.proxy.fake import FakeModel, FakeServer
 from weakfeedback.serve.proxy.mount import make_proxy, prepare_learners
@@ -42,11 +43,16 @@ def table(**more: Any) -> dict[str, Any]:
 
 
 class Failing(FakeServer):
-    """Models of which some are down."""
+    """Models of which some are down, and some never answer."""
 
     down: set[str]
+    silent: set[str]
+    called: asyncio.Event
 
     async def complete(self, body: dict[str, Any]) -> dict[str, Any]:
+        if body["model"] in self.silent:
+            self.called.set()
+            await asyncio.Event().wait()
         if body["model"] in self.down:
             raise UpstreamFailed("500", 500)
         return await super().complete(body)
@@ -56,8 +62,10 @@ class Talk:
     """A proxy in this process, with what it answered."""
 
     def __init__(self, service: Any, fake: FakeUpstream, settings: Any) -> None:
-        server = Failing(fake)
+        self.service, server = service, Failing(fake)
         self.down = server.down = set[str]()
+        self.silent = server.silent = set[str]()
+        self.called = server.called = asyncio.Event()
         self.proxy = make_proxy(service, {}, [settings], {"fake": server})
 
     async def ask(self, n: int, stream: bool = False, **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -70,7 +78,9 @@ class Talk:
 
         async def receive() -> Any:
             if not messages:
-                await asyncio.Event().wait()
+                await self.called.wait()  # a client waits until a model is silent, and leaves
+                self.called.clear()
+                return {"type": "http.disconnect"}
             return messages.pop()
 
         async def send(message: Any) -> None:
@@ -78,6 +88,8 @@ class Talk:
 
         await self.proxy.answer(Completions(), {"type": "http", "headers": sent}, receive, send)
         await self.proxy.drain()
+        if not found:
+            return 0, {}, b""
         told = {name.decode(): value.decode() for name, value in found[0]["headers"]}
         return found[0]["status"], told, b"".join(one.get("body", b"") for one in found[1:])
 
@@ -152,6 +164,25 @@ def test_without_the_reference_a_cheap_answer_costs_an_allowance_or_is_refused(t
     run(tmp_path, work)
 
 
+@pytest.mark.parametrize("mode", ["router", "adaptive"])
+def test_a_client_that_leaves_a_compared_round_does_not_hide_it(tmp_path: Path, mode: str) -> None:
+    """The reference is the slower one: rounds that are compared end this way more often."""
+
+    async def work(talk: Talk, learner: Any) -> None:
+        for n in range(120):
+            await talk.ask(n)
+        policy, left = learner.live.policy, 0
+        talk.silent.add("large")
+        before = policy.estimate.sum()
+        for n in range(120, 180):
+            left += (await talk.ask(n))[0] == 0
+        assert left > 0
+        assert (learner.opened, policy.open.sum()) == ({}, 0)
+        assert policy.estimate.sum() > before  # those that were drawn count as differing
+
+    run(tmp_path, work, mode=mode)
+
+
 def test_a_stream_goes_out_before_it_is_compared(tmp_path: Path) -> None:
     async def work(talk: Talk, learner: Any) -> None:
         told = [await talk.ask(n, stream=True) for n in range(160)]
@@ -191,6 +222,33 @@ def test_tables_that_contradict_themselves_are_explained(more: Any, words: str) 
     given = {key: value for key, value in table(**more).items() if value is not None}
     with pytest.raises(ValueError, match=words):
         read_proxied("test", given, {"fake"})
+
+
+def test_another_comparison_needs_another_name(tmp_path: Path) -> None:
+    async def work(talk: Talk, learner: Any) -> None:
+        service = talk.service
+        await prepare_learners(service, talk.proxy, "f.toml")
+        talk.proxy.learners["p"] = read_proxied("test", table(compare={"type": "text"}), {"fake"})
+        with pytest.raises(ConfigError, match=r"f.toml: learner p: compare was .*regex.*; use another name"):
+            await prepare_learners(service, talk.proxy, "f.toml")
+
+    run(tmp_path, work)
+
+
+def test_a_retry_gets_the_same_answer_and_a_question_asked_again_a_coin_of_its_own(tmp_path: Path) -> None:
+    async def work(talk: Talk, learner: Any) -> None:
+        for n in range(100):
+            await talk.ask(n)
+        requests, earned = learner.live.report().requests, learner.live.policy.earned.sum()
+        told = [await talk.ask(1, idempotency_key="k") for _ in range(5)]
+        assert len({(one["x-weakfeedback-decision"], body) for _, one, body in told}) == 1
+        assert learner.live.report().requests == requests + 1
+        assert learner.live.policy.earned.sum() == pytest.approx(earned + 0.1)
+        again = [await talk.ask(1) for _ in range(5)]
+        assert len({one["x-weakfeedback-decision"] for _, one, _ in again}) == 5
+        assert learner.live.report().requests == requests + 6
+
+    run(tmp_path, work)
 
 
 def test_a_budget_is_money_for_a_thousand_requests() -> None:

@@ -354,7 +354,7 @@ def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp
             own = chat.service.learners["support"]
             while own.committed < 2:
                 await asyncio.sleep(0.01)
-            chat.service._lost(OSError("somebody else has taken over"))
+            chat.service._handle_loss(OSError("somebody else has taken over"))
             while len(opened) < 2 or chat.service.state != "ready":
                 await asyncio.sleep(0.01)
             back.set()

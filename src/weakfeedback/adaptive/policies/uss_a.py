@@ -1,10 +1,11 @@
 """USS-A: stop when an answer is good enough, without labels. Not in the thesis."""
 
 import math
+import warnings
 
 import numpy as np
 
-from weakfeedback.adaptive.judges import calibration
+from weakfeedback.adaptive.judges import calibration, doubt_of
 from weakfeedback.adaptive.memory import FEATURES, FIRST_FIT, RoundMemory, absorb, draw, fit
 from weakfeedback.kernels.linalg import inner, logistic, longer, times
 from weakfeedback.validate import brief, integer, number
@@ -383,8 +384,8 @@ class UssA(RoundMemory):
         if self.t >= FIRST_FIT:  # the beliefs in the kept rounds have changed
             self.next_fit = min(self.next_fit, self.t + 1)
 
-    def check_judge(self, scores):
-        """Reject, before anything is played, last-stage scores that the judge cannot use."""
+    def check_judge(self, scores, labels):
+        """Reject, before anything is played, last-stage scores that the judge cannot use; warn of doubtful ones."""
         if self.judging == CALIBRATED and not self.calibrated:
             raise ValueError("judge 'calibrated' needs calibrate(outputs, scores, truth) first")
         if self.judging == SCORE and np.isnan(scores).any():
@@ -395,6 +396,9 @@ class UssA(RoundMemory):
                 f"judge {JUDGES[self.judging]!r} needs scores of the last stage in [0, 1], got {known.min():g} to "
                 f"{known.max():g}; use judge='last'"
             )
+        doubt = doubt_of(known, self.labels if self.labels > 0 else labels) if self.judging == SCORE else ""
+        if doubt:
+            warnings.warn(doubt, stacklevel=2)
 
 
 def hope(g, w):

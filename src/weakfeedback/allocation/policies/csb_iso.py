@@ -1,5 +1,7 @@
 """CSB-ISO: Thompson sampling of monotone responses, for effects that are gradual; no bound known."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from weakfeedback.allocation.common import coin
@@ -8,6 +10,7 @@ from weakfeedback.validate import MOST_ARMS, brief, limited, number
 
 FALL = 5e-4  # a level is a choice if the curve has fallen by more since the last one
 MOST_LEVELS = 1000
+PRIOR = 0.5  # ones and zeros of a level or block before anything is seen
 
 
 class CsbIso:
@@ -20,9 +23,9 @@ class CsbIso:
 
     Every round draws a curve for every arm, by one of two ways with equal probability:
 
-        levels: y_l ~ Beta(1 + n1_l, 1 + n0_l) at level 0 and at every level that was given; neighbours that are out
-                of order are pooled, weighted by 2 + n
-        blocks: the estimates n1 / n are pooled first, one y ~ Beta(1 + n1, 1 + n0) per block, pooled again
+        levels: y_l ~ Beta(1/2 + n1_l, 1/2 + n0_l) at level 0 and at every level that was given; neighbours that are
+                out of order are pooled, weighted by 1 + n
+        blocks: the estimates n1 / n are pooled first, one y ~ Beta(1/2 + n1, 1/2 + n0) per block, pooled again
 
     Between two such levels the curve falls at one place, uniform at random; above the last one it falls once, to a
     uniform share of the last value. The allocation is the best split for these curves, by dynamic programming over
@@ -35,8 +38,8 @@ class CsbIso:
 
     Feedback may arrive late: only counts are kept.
 
-    Draws: in ``select`` for each arm in index order ``rng.random()`` (below .5: levels); ``rng.beta(1 + n1, 1 + n0)``
-    by increasing level; ``rng.random()`` for the place in each gap between neighbours that differ by more than one
+    Draws: in ``select`` for each arm in index order ``rng.random()`` (below .5: levels); ``rng.beta`` by
+    increasing level; ``rng.random()`` for the place in each gap between neighbours that differ by more than one
     level and in value; above the last one ``rng.random()`` for the share and one for the place. ``update`` draws one
     ``rng.random()`` for each recorded outcome strictly between 0 and 1, in index order.
 
@@ -80,6 +83,7 @@ class CsbIso:
     response = "gradual"  # other policies take thresholds
     made_for = ("loss", "reward")
     takes_gaps = True  # NaN among the observed outcomes says that there is no report
+    before: ClassVar = {"prior": 1.0}  # what a state without this field stands for
 
     def __init__(self, arms, budget, levels=100, setting="loss"):
         self.K = limited("arms", arms, 1, MOST_ARMS)
@@ -89,6 +93,7 @@ class CsbIso:
             raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
         self.reward = setting == "reward"
         self.step = self.Q / self.levels
+        self.prior = PRIOR
         self.n1 = np.zeros((self.K, self.levels + 1), dtype=np.int64)  # losses by arm and level
         self.n0 = np.zeros((self.K, self.levels + 1), dtype=np.int64)  # rounds without a loss
 
@@ -150,8 +155,8 @@ class CsbIso:
             for j in range(n):
                 ones = self.n1[i, places[j]]
                 zeros = self.n0[i, places[j]]
-                y[j] = rng.beta(1.0 + ones, 1.0 + zeros)
-                weight[j] = 2.0 + ones + zeros
+                y[j] = rng.beta(self.prior + ones, self.prior + zeros)
+                weight[j] = 2.0 * self.prior + ones + zeros
                 size[j] = 1
         else:
             for j in range(n):
@@ -167,8 +172,8 @@ class CsbIso:
                     ones += self.n1[i, places[j]]
                     zeros += self.n0[i, places[j]]
                     j += 1
-                y[b] = rng.beta(1.0 + ones, 1.0 + zeros)
-                weight[b] = 2.0 + ones + zeros
+                y[b] = rng.beta(self.prior + ones, self.prior + zeros)
+                weight[b] = 2.0 * self.prior + ones + zeros
         blocks = pool_rising(y, weight, size, blocks)
         level[at] = 0
         value[at] = y[0]

@@ -297,7 +297,10 @@ def checked(fields: Mapping[str, Any], K: int) -> None:
 
 
 def changed(body: dict[str, Any], promised: Promised, requests: int, driver: Interpreted) -> Promised:
-    """Take another limit or another reference, from the next request on; return what is promised then."""
+    """Take another limit or another reference, from the next request on; return what is promised then.
+
+    With ``forfeit`` in the body the allowance is given up.
+    """
     new = promised._replace(**{name: body[name] for name in LIMITS})
     if new.limits() != promised.limits():
         driver.alter(lambda policy: policy.take_limits(**new.limits()))
@@ -305,7 +308,14 @@ def changed(body: dict[str, Any], promised: Promised, requests: int, driver: Int
         driver.alter(lambda policy: policy.take_reference(body["reference"]))
         since = (*promised.since, (promised.reference, requests))[-100:]
         new = new._replace(reference=body["reference"], since=since)
+    if body.get("forfeit"):
+        driver.alter(forfeit)
     return new
+
+
+def forfeit(policy: Any) -> None:
+    """Keep the tokens of comparisons under way, and no others."""
+    policy.tokens[:] = np.minimum(policy.tokens, policy.held)
 
 
 def go_unseen(body: dict[str, Any], driver: Interpreted) -> None:

@@ -84,7 +84,7 @@ def _describe(learner: Learner, event: Event) -> dict[str, Any]:
     expires = moment(learner.expires(event)) if waits else None
     return {
         "id": event.decision,
-        **learner.kind.answer(event.body),
+        **learner.answer(event),
         "expires": expires,
         "repeated": False,
     }

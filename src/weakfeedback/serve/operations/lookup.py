@@ -71,7 +71,7 @@ async def _status_of(service: Service, learner: Learner, id: int) -> dict[str, A
         "decided": moment(made.at),
         "ended": None,
         "expires": moment(learner.expires(made)) if waits else None,
-        **learner.kind.answer(made.body),
+        **learner.answer(made),
     }
     told.pop("name", None)
     if id not in learner.opened:

@@ -7,6 +7,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
+from weakfeedback.live.warning import prices_told_elsewhere
 from weakfeedback.serve.kinds import kind_of
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.limits import LEARNERS_LIMIT
@@ -38,7 +39,8 @@ async def _create(service: Service, name: str, config: Any) -> tuple[dict[str, A
             raise Problem("too_many_learners", f"there may be at most {LEARNERS_LIMIT} learners")
         seed = int.from_bytes(os.urandom(16)) if config.seed is None else config.seed
         try:
-            live = kind.named(await asyncio.to_thread(kind.make, seed, False))
+            with prices_told_elsewhere():
+                live = kind.named(await asyncio.to_thread(kind.make, seed, False))
         except (TypeError, ValueError) as error:
             raise Problem("invalid", str(error)) from None
         service.check_ready()

@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from weakfeedback.serve.learner import Learner
-from weakfeedback.serve.page.words import amount, count, share
-
-ALL_TOGETHER = "The promise is for all requests together; a group alone may differ more."
-EACH = "The promise holds for every group."
 
 
 def actions_of(learner: Learner, *, chat: bool) -> dict[str, Any]:
@@ -29,24 +25,3 @@ def actions_of(learner: Learner, *, chat: bool) -> dict[str, Any]:
         "follows": chat,
         "audit": names if audited and config.get("compare", {}).get("type") != "number" else [],
     }
-
-
-def groups_of(details: dict[str, Any], currency: str | None) -> dict[str, Any] | None:
-    """Return what a promise has seen of each group; None where there are not several."""
-    found = details.get("by_group") or {}
-    if len(found) < 2:
-        return None
-    each = details["settings"]["groups"] == "each"
-    rows = [
-        {
-            "name": name,
-            "requests": count(one["requests"]),
-            "differ": "–" if one["differ"] is None else share(one["differ"]),
-            "at_most": "–" if one.get("differ_at_most") is None else share(one["differ_at_most"]),
-            "spent": amount(one["spent"], currency),
-            "saved": amount(one["saved"], currency),
-        }
-        for name, one in found.items()
-    ]
-    words = EACH if each else f'{ALL_TOGETHER} Want it for every group? Set groups = "each".'
-    return {"each": each, "words": words, "rows": rows}

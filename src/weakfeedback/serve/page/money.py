@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from weakfeedback.cascade.certificate import rates_at_all_times
+from weakfeedback.plaintext import counted
 from weakfeedback.serve.activity import WATCHED, Activity
 from weakfeedback.serve.invoice import Invoice
-from weakfeedback.serve.page.words import amount, count, counted, duration, share
+from weakfeedback.serve.page.words import amount, count, duration, share
+from weakfeedback.stats import rounded
 
 MINUS = "\N{MINUS SIGN}"
 ENOUGH = 50  # comparisons of a pair before the headline speaks of its answers
@@ -29,13 +34,7 @@ def added_up(parts: Sequence[float], decimals: int) -> list[str]:
     >>> added_up([1.004, 1.004, 1.004], 2), added_up([], 2)
     (['1.01', '1.00', '1.00'], [])
     """
-    scale = 10**decimals
-    units = [math.floor(part * scale) for part in parts]
-    left = round(sum(parts) * scale) - sum(units)
-    order = sorted(range(len(parts)), key=lambda k: -(parts[k] * scale - units[k]))
-    for k in order[:left]:
-        units[k] += 1
-    return [fixed(unit / scale, decimals) for unit in units]
+    return [fixed(part, decimals) for part in rounded(parts, decimals)]
 
 
 def fixed(value: float, decimals: int) -> str:
@@ -71,6 +70,29 @@ def headline(report: dict[str, Any], watch: Activity, other: dict[str, Any] | No
     }
 
 
+class Differ(NamedTuple):
+    """How many answers differ: the estimate, from, to; and whether enough was compared to say so in one number."""
+
+    about: float
+    low: float
+    high: float
+    enough: bool
+
+
+def differing(answers: Sequence[int], base: int, rates: dict[tuple[int, int], tuple[float, float]]) -> Differ:
+    """Return how many answers differ from those of the baseline, by the rates of pairs: comparisons, differences.
+
+    The interval holds at all times together, with 95 %, as long as requests stay alike.
+    """
+    others = [k for k, given in enumerate(answers) if k != base and given]
+    counts = [rates.get((min(k, base), max(k, base)), (0.0, 0.0)) for k in others]
+    low, high = rates_at_all_times([n for n, _ in counts], [d for _, d in counts])
+    about = [d / n if n else 0.5 for n, d in counts]
+    given = np.array([answers[k] for k in others], dtype=float)
+    enough = all(n >= ENOUGH for n, _ in counts)
+    return Differ(float(given @ np.array(about)), float(given @ low), float(given @ high), enough)
+
+
 def other_side(report: dict[str, Any], watch: Activity, invoice: Invoice) -> dict[str, Any] | None:
     """Return how many answers differ from the baseline's, as an estimate and an interval, and what that may cost.
 
@@ -86,42 +108,35 @@ def other_side(report: dict[str, Any], watch: Activity, invoice: Invoice) -> dic
     told: dict[str, Any] = {"known": known, "base": watch.names[base], "nothing": False}
     if not known:
         return told
-    answers = [line.answers for line in invoice.lines] if invoice.terms is not None else watch.stops
-    rates = {tuple(item["pair"]): item for item in report.get("disagreement") or ()}
-    about = low = high = 0.0
-    enough = True
-    for k, given in enumerate(answers if kept is None else ()):
-        if k == base or not given:
-            continue
-        item = rates.get((min(k, base), max(k, base)))
-        seen = item is not None and item["comparisons"] > 0
-        enough = enough and item is not None and item["comparisons"] >= ENOUGH
-        about += given * (item["share"] if seen and item is not None else 0.5)
-        low += given * (item["low"] if item is not None else 0.0)
-        high += given * (item["high"] if item is not None else 1.0)
-    total = sum(answers)
     if kept is not None:
-        total, enough = kept["requests"], kept["state"] != "learning"
+        total = kept["requests"]
         about, high = kept["differ"] * total, kept["differ_at_most"] * total
-    error = report["details"].get("error_cost")
+        found = Differ(about, 0.0, high, kept["state"] != "learning")
+    else:
+        answers = [line.answers for line in invoice.lines] if invoice.terms is not None else watch.stops
+        items = [item for item in report.get("disagreement") or () if item["comparisons"]]
+        rates = {
+            tuple(item["pair"]): (item["comparisons"], item["share"] * item["comparisons"]) for item in items
+        }
+        total, found = sum(answers), differing(answers, base, rates)
+    gain, error = saved["amount"], report["details"].get("error_cost")
     told |= {
-        "nothing": high == 0.0,
-        "enough": enough,
-        "about": count(round(about)),
-        "low": count(math.floor(low)),
-        "high": count(math.ceil(high)),
+        "promised": kept is not None,
+        "nothing": found.high == 0.0,
+        "enough": found.enough,
+        "about": count(round(found.about)),
+        "low": count(math.floor(found.low)),
+        "high": count(math.ceil(found.high)),
         "of": count(total),
-        "same": f"{100.0 * (1.0 - about / total):.0f}" if total else "",
-        "worth": amount(saved["amount"] / high, currency) if high > 0.0 and saved["amount"] > 0.0 else "",
-        "worth_about": amount(saved["amount"] / about, currency)
-        if about > 0.0 and saved["amount"] > 0.0
-        else "",
+        "same": f"{100.0 * (1.0 - found.about / total):.0f}" if total else "",
+        "worth": amount(gain / found.high, currency) if found.high > 0.0 and gain > 0.0 else "",
+        "worth_about": amount(gain / found.about, currency) if found.about > 0.0 and gain > 0.0 else "",
         "error": amount(error, currency),
         "net": "",
         "open": False,
     }
-    if error is not None and high > 0.0:
-        least, most = saved["amount"] - high * error, saved["amount"] + high * error
+    if error is not None and found.high > 0.0:
+        least, most = gain - found.high * error, gain + found.high * error
         told["net"] = f"{amount(least)} to {amount(most, currency)}"
         told["open"] = least <= 0.0 <= most
     return told

@@ -18,20 +18,23 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from weakfeedback._version import __version__
+from weakfeedback.live.promise_report import PromiseReport
 from weakfeedback.plaintext import visible
 from weakfeedback.serve.activity import WATCHED, Activity
 from weakfeedback.serve.api import Incoming, Operation, Outgoing
 from weakfeedback.serve.app import read_body
 from weakfeedback.serve.auth import COOKIE, LEVELS, LOOPBACK, SESSION, Auth
+from weakfeedback.serve.kinds import billed_report
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import Problem, SeriesAnswer
 from weakfeedback.serve.openapi import document, sections
 from weakfeedback.serve.operations.reporting import report_now
 from weakfeedback.serve.page import view
-from weakfeedback.serve.page.actions import actions_of, groups_of
+from weakfeedback.serve.page.actions import actions_of
 from weakfeedback.serve.page.bars import bars_of
 from weakfeedback.serve.page.calling import calls_of
 from weakfeedback.serve.page.money import invoice_of, totals
+from weakfeedback.serve.page.promise import groups_of, offers_of, promise_of, promises_in_words
 from weakfeedback.serve.page.words import ago, amount, count, duration, moment
 from weakfeedback.serve.service import Service
 from weakfeedback.serve.tokens import token_operations, tokens_told
@@ -39,7 +42,7 @@ from weakfeedback.serve.tokens import token_operations, tokens_told
 PAGE = 100  # learners on one page
 PERIOD = 0.5  # minimum seconds between updates
 VIEWERS = 200  # live connections served at once
-ASSUMED = 5.0  # seconds for which a settled stage is not computed again
+ASSUMED = 5.0  # seconds for which what takes a moment is not computed again
 YOUNG = 20 * 60_000_000  # age in microseconds up to which a learner is young
 ALARMS = 10  # learners that are named at the top
 SPAN_WORDS = (("15m", "15 minutes"), ("1h", "1 hour"), ("1d", "1 day"), ("7d", "7 days"))
@@ -104,7 +107,8 @@ class Page:
     ) -> None:
         self.service, self.auth, self._operations, self._root = service, auth, operations, root
         self._rows: dict[str, tuple[Any, dict[str, Any], str]] = {}  # rendered; valid until a change
-        self._settled: dict[str, tuple[float, Any, int | None]] = {}
+        self._kept: dict[tuple[str, str], tuple[float, Any, Any]] = {}  # what is computed only occasionally
+        self._fits: dict[str, tuple[Any, dict[str, Any] | None]] = {}
         self._lines: dict[str, tuple[Any, str]] = {}
         self._views: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
         self._rate = (time.monotonic(), service.commits, 0.0)
@@ -134,6 +138,8 @@ class Page:
                 archived=learner.archived,
                 now=now,
                 money=learner.money(),
+                promise=self._promise(learner),
+                risk=self._seldom("risk", learner, lambda: view.risk(watch)),
             )
             pieces: Any = templates(self._root).get_template("pieces.html").module
             html = str(pieces.row(made))
@@ -147,16 +153,36 @@ class Page:
             known = self._lines[learner.name] = (learner, minute), view.spark(watch, now)
         return known[1]
 
-    def _settled_stage(self, learner: Learner) -> int | None:
-        """Return the stage at which a learner stops; computed only occasionally, as some policies are slow."""
-        settled = getattr(learner.live, "settled", None)
-        if settled is None:
-            return None
-        known, moment_ = self._settled.get(learner.name), time.monotonic()
+    def _seldom(self, what: str, learner: Learner, make: Callable[[], Any]) -> Any:
+        """Return what takes a moment to compute; anew after a change, but not every time."""
+        known, moment_ = self._kept.get((what, learner.name)), time.monotonic()
         fresh = known is not None and known[1][0] is learner and moment_ - known[0] <= ASSUMED
         if known is None or (not fresh and known[1] != (learner, learner.seq)):
-            known = self._settled[learner.name] = moment_, (learner, learner.seq), int(settled())
+            known = self._kept[what, learner.name] = moment_, (learner, learner.seq), make()
         return known[2]
+
+    def _settled_stage(self, learner: Learner) -> int | None:
+        """Return the stage at which a learner stops."""
+        settled = getattr(learner.live, "settled", None)
+        return None if settled is None else self._seldom("settled", learner, lambda: int(settled()))
+
+    def _promise(self, learner: Learner) -> dict[str, Any] | None:
+        """Return what a learner promises and how it is kept."""
+        live: Any = learner.live
+        if promised_of(learner) is None:
+            return None
+        found: dict[str, Any] = self._seldom(
+            "promise", learner, lambda: promise_of(live.report(), learner.config.currency)
+        )
+        return found
+
+    def _offers(self, learner: Learner, report: PromiseReport) -> dict[str, Any] | None:
+        """Return what other promises would cost; computed anew after each fit, as it takes a moment."""
+        policy = learner.live.policy
+        key, known = (learner, int(policy.next_fit), report.settings["agree"]), self._fits.get(learner.name)
+        if known is None or known[0] != key:
+            known = self._fits[learner.name] = key, offers_of(report, policy, learner.kind.names)
+        return known[1]
 
     def chosen(self, q: str, page: int) -> tuple[list[Learner], int]:
         """Return the learners of one page of the overview, and the total number."""
@@ -178,6 +204,7 @@ class Page:
         ]
         snapshot = service.last_snapshot
         return {
+            "at_risk": [(name, promise["note"]) for name, promise in self._kept_or_not() if promise["risk"]],
             "ready": service.state == "ready",
             "state": service.state,
             "state_words": LIVE_STATES.get(service.state, ""),
@@ -224,7 +251,11 @@ class Page:
         watch, kind = watch_of(learner), learner.kind.name
         config, details = learner.settings(), report["details"]
         charts = view.charts(report, watch, span, now, learner.created)
-        summary, warning = view.summary(report, watch, learner.invoice, now), learner.warning()
+        promised = None
+        if promised_of(learner) is not None:
+            promised = billed_report(learner.live, learner.invoice)
+        summary = view.summary(report, watch, learner.invoice, now, promised)
+        warning = learner.warning()
         if warning is not None:
             summary["trust"] = [{"state": "bad", "text": warning}, *summary["trust"]]
         return {
@@ -269,7 +300,11 @@ class Page:
                 token=bool(self.auth.tokens),
             ),
             "next": _next(learner, watch, self.address),
-            "groups": groups_of(details, report["currency"]),
+            "promise": None if promised is None else promise_of(promised, report["currency"]),
+            "offers": None if promised is None else self._offers(learner, promised),
+            "groups": None
+            if promised is None
+            else groups_of(promised, report["currency"], billed=learner.invoice.terms is not None),
             "actions": actions_of(learner, chat=learner.name in self.service.models),
             "charts": charts,
         }
@@ -453,7 +488,8 @@ class Page:
         """Return the pieces of the overview, by their places in the page."""
         pieces = {f"row-{learner.name}": self.row(learner)[1] for learner in learners}
         module: Any = templates(self._root).get_template("pieces.html").module
-        pieces["status"] = str(module.status(self.status()))
+        status = self.status()
+        pieces["status"], pieces["alarms"] = str(module.status(status)), str(module.alarms(status))
         sums = self.totals()
         pieces["say"], pieces["total"] = str(module.say_all(sums)), str(module.total(sums))
         return pieces
@@ -466,7 +502,16 @@ class Page:
             money = learner.money()
             if money is not None and watch.decided:
                 found.append((learner.config.currency or "", *money))
-        return totals(found)
+        sums = totals(found)
+        if sums is not None:
+            sums["promises"] = promises_in_words([one for _, one in self._kept_or_not()])
+        return sums
+
+    def _kept_or_not(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the promises of learners that are not archived, by name; none where they are too many to look at."""
+        learners = [one for one in self.service.learners.values() if not one.archived and promised_of(one)]
+        found = [(one.name, self._promise(one)) for one in (learners if len(learners) <= PAGE else ())]
+        return sorted((name, one) for name, one in found if one is not None)
 
     async def live_learner(self, request: Request) -> Response:
         """Stream the changes of a learner, at most twice a second."""
@@ -539,9 +584,9 @@ class Page:
 def learner_pieces(made: dict[str, Any], root: str = "") -> dict[str, str]:
     """Return the pieces of a learner's page, by their places in the page."""
     module: Any = templates(root).get_template("pieces.html").module
-    wanted = ["summary", "trust", "numbers", "waiting", "recent", "proxy"]
+    wanted = ["badges", "summary", "trust", "numbers", "waiting", "recent", "proxy"]
     wanted += ["arms"] if made["kind"] == "allocation" else ["stages", "pairs", "drift", "bars", "invoice"]
-    wanted += ["groups"] if made["kind"] in ("router", "adaptive") else []
+    wanted += ["groups", "offers"] if made["kind"] in ("router", "adaptive") else []
     wanted += ["audits"] if made["audited"] or made["weak_dominance"] else []
     if made["context"]:
         wanted.append("context")
@@ -586,6 +631,11 @@ async def series(call: Incoming) -> Outgoing:
     except ValueError as error:
         raise Problem("invalid", str(error), field="step") from None
     return Outgoing(await call.service.steps.confirm(learner, read))
+
+
+def promised_of(learner: Learner) -> Any:
+    """Return the promise of a learner; None if it has none."""
+    return getattr(learner.core.terms, "promise", None)
 
 
 def watch_of(learner: Learner) -> Activity:

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from weakfeedback.live.adaptive_report import CALIBRATED_LIMIT, LIMIT, NO_LIMIT
+from weakfeedback.live.games.promise import ALLOWANCE, OVERSPEND
+from weakfeedback.live.promise_report import PromiseReport
 from weakfeedback.live.report import wilson
+from weakfeedback.plaintext import counted
 from weakfeedback.serve.activity import WATCHED, Activity
 from weakfeedback.serve.invoice import Invoice
-from weakfeedback.serve.page.money import decimals_of, fixed, headline, other_side
-from weakfeedback.serve.page.words import ago, amount, count, counted, duration, listed, moment, number, share
+from weakfeedback.serve.page.money import decimals_of, differing, fixed, headline, other_side
+from weakfeedback.serve.page.words import ago, amount, count, duration, listed, moment, number, share
 
 KINDS = {
     "cascade": ("cascade", "calls its stages from the cheapest on, and learns where to stop"),
@@ -118,10 +121,13 @@ def row(
     archived: bool,
     now: int,
     money: tuple[float, float] | None = None,
+    promise: dict[str, Any] | None = None,
+    risk: str = "",
 ) -> dict[str, Any]:
     """Return the row of a learner in the overview.
 
-    ``line`` has the points of its sparkline, ``money`` what was spent and saved.
+    ``line`` has the points of its sparkline, ``money`` what was spent and saved, ``promise`` what it promises, ``risk``
+    how many answers differ if it promises nothing.
     """
     verb, stage = does(watch, settled)
     bar = bar_of(shares_of(watch), watch.names)
@@ -142,13 +148,37 @@ def row(
         "spent": amount(spent, currency) if priced and watch.decided else "",
         "saved": amount(saved, currency) if priced and watch.decided else "",
         "saved_share": share(abs(saved) / alone) if priced and alone > 0.0 else "",
+        "alone": amount(alone, currency),
+        "promise": promise,
+        "risk": risk,
         "lost": saved < 0.0,
         "baseline": watch.names[watch.baseline] if priced else "",
-        "open": count(len(watch.open)),
         "decided": watch.decided,
-        "state": "archived" if archived else "changed" if alarms else state_of(watch),
-        "alarm": alarm_words(watch, alarms[-1], now) if alarms else "",
+        "state": _badge(watch, promise, archived, bool(alarms)),
+        "note": alarm_words(watch, alarms[-1], now)
+        if alarms
+        else ""
+        if promise is None or archived
+        else promise["note"],
     }
+
+
+def _badge(watch: Activity, promise: dict[str, Any] | None, archived: bool, changed: bool) -> tuple[str, str]:
+    """Return the class and the words of the badge of a row."""
+    if archived:
+        return "archived", "archived"
+    if promise is not None and promise["words"] != "none" and not (changed and promise["kept"]):
+        return promise["state"], promise["badge"]
+    return ("changed", "changed") if changed else (state_of(watch), state_of(watch))
+
+
+def risk(watch: Activity) -> str:
+    """Return how many answers differ from the baseline's, of a learner that promises nothing."""
+    total = sum(watch.stops) if watch.kind in WATCHED else 0
+    if not total or not watch.differed:
+        return ""
+    found = differing(watch.stops, watch.baseline, {pair: (n, d) for pair, (n, d) in watch.differed.items()})
+    return f"differ: about {share(found.about / total)}, at most {share(min(found.high / total, 1.0))}"
 
 
 def state_of(watch: Activity) -> str:
@@ -169,7 +199,9 @@ def alarm_words(watch: Activity, mark: tuple[int, tuple[int, int]], now: int) ->
 # -- one learner
 
 
-def summary(report: dict[str, Any], watch: Activity, invoice: Invoice, now: int) -> dict[str, Any]:
+def summary(
+    report: dict[str, Any], watch: Activity, invoice: Invoice, now: int, promised: PromiseReport | None = None
+) -> dict[str, Any]:
     """Return the top of the page: a sentence, what the learner does, what it costs, whether it can be trusted."""
     other = other_side(report, watch, invoice)
     return {
@@ -179,7 +211,7 @@ def summary(report: dict[str, Any], watch: Activity, invoice: Invoice, now: int)
         "flow": _flow(report, watch),
         "money": _money(report, watch),
         "outcome": _outcome(report, watch, now),
-        "trust": _trust(report, watch, now),
+        "trust": _trust(report, watch, now, promised),
     }
 
 
@@ -261,7 +293,17 @@ def _money(report: dict[str, Any], watch: Activity) -> dict[str, Any] | None:
         "wasted": amount(report.get("wasted"), currency) if report.get("wasted") else "",
         "estimated": ESTIMATED if estimated else "",
         "per_round": amount(report["spent"] / report["rounds"], currency) if report["rounds"] else "",
+        "cap": _cap(report, currency),
     }
+
+
+def _cap(report: dict[str, Any], currency: str | None) -> str:
+    """Return what a promise never exceeds: the reference alone, plus 5 %, plus 50 calls of it at its mean price."""
+    kept = report.get("promise")
+    if kept is None or not kept["requests"] or report["details"]["settings"]["budget"] is not None:
+        return ""
+    alone = report["details"]["reference_alone"]
+    return amount((1.0 + OVERSPEND) * alone + ALLOWANCE * alone / kept["requests"], currency)
 
 
 def _outcome(report: dict[str, Any], watch: Activity, now: int) -> dict[str, str] | None:
@@ -285,7 +327,9 @@ def _outcome(report: dict[str, Any], watch: Activity, now: int) -> dict[str, str
     }
 
 
-def _trust(report: dict[str, Any], watch: Activity, now: int) -> list[dict[str, str]]:
+def _trust(
+    report: dict[str, Any], watch: Activity, now: int, promised: PromiseReport | None
+) -> list[dict[str, str]]:
     """Return statements, each with its state: "good", "open" or "bad"."""
     found = [_alarm_statement(watch, now)] if watch.kind in WATCHED else []
     if state_of(watch) in ("new", "learning"):
@@ -296,8 +340,8 @@ def _trust(report: dict[str, Any], watch: Activity, now: int) -> list[dict[str, 
             }
         )
     details = report.get("details") or {}
-    if report.get("promise") is not None:
-        return [*found, *promise_statements(report["promise"])]
+    if promised is not None:
+        return [*found, *promise_statements(promised)]
     certificate = details.get("certificate")
     if certificate is not None and len(watch.names) > 1:
         found.append(_certificate_statement(certificate, watch))
@@ -334,26 +378,17 @@ def _yield_words(known: dict[str, Any], watch: Activity) -> str:
     )
 
 
-PROMISE_STATES = {
-    "kept": "good",
-    "shadow": "open",
-    "learning": "open",
-    "nothing to save": "open",
-    "at risk": "bad",
-    "above": "bad",
-}
-
-
-def promise_statements(promise: dict[str, Any]) -> list[dict[str, str]]:
-    """Return the promise in the words of its report: the first sentence has its state."""
-    first, *more = [line for line in promise["words"] if line and not line.startswith(" ")]
-    state = PROMISE_STATES.get(promise["state"], "open")
-    said = [{"state": state, "text": first}]
-    for k, line in enumerate(more):
-        if not line.startswith(("Money:", "Worth it", "group ")):  # they stand in the cards
-            unsure = line.startswith(("Not ", "Too early", "The promise is for all"))
-            said.append({"state": "open" if unsure else state if k == 0 else "good", "text": line})
-    return said
+def promise_statements(promised: PromiseReport) -> list[dict[str, str]]:
+    """Return what the cards do not say of a promise: in which sense it holds, its rule, and what is not known."""
+    sense = (
+        "It holds at any time, 95 % sure."
+        if promised.settings["sure"]
+        else "It holds on average over our coins."
+    )
+    said = [{"state": "good", "text": text} for text in (sense, promised.rule()) if text]
+    if promised.is_early():
+        said.append({"state": "open", "text": promised.early()})
+    return [*said, *({"state": "open", "text": text} for text in promised.unknown())]
 
 
 def _adaptive_words(details: dict[str, Any]) -> str:

@@ -54,15 +54,6 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def counted(value: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "round"), counted(2000, "round")
-    ('1 round', '2,000 rounds')
-    """
-    return f"{value:,} {noun}" + ("" if value == 1 else "s")
-
-
 def number(value: float | None) -> str:
     """Return a number that is not money, with four digits.
 

@@ -254,7 +254,7 @@ class Proxy:
             round.chosen, round.compared, round.skipped = self._able(asked, ruling.answer), False, True
         return None
 
-    def _ended(self, round: Round) -> None:
+    def _forget(self, round: Round) -> None:
         """Forget a decision that needs no more work here."""
         if round.ruling is not None:
             self._under_way.discard((round.asked.settings.name, round.ruling.id))
@@ -395,21 +395,21 @@ class Proxy:
             )
             round.risk = 0.0 if stage == settings.reference else known
 
-    async def _stored(self, round: Round) -> None:
+    async def _wait_stored(self, round: Round) -> None:
         """Wait until the decision is on disk; the calls run meanwhile. If it is not stored, nothing is learned."""
         if round.ruling is None or round.ruling.stored is None:
             return
         try:
             await round.ruling.stored()
         except Unavailable as error:
-            self._ended(round)
+            self._forget(round)
             round.ruling, round.learning, round.compared, round.spoilt = None, False, False, True
             if not round.asked.settings.fail_open:
                 raise Problem("store_unavailable", str(error)) from None
 
     async def _give(self, round: Round, reply: Reply, stage: int, found: dict[str, Any]) -> None:
         """Send the client a complete answer."""
-        await self._stored(round)
+        await self._wait_stored(round)
         self._weigh(round, stage)
         call, asked = round.calls[stage], round.asked
         await self._bill_answer(round, call)
@@ -435,7 +435,7 @@ class Proxy:
         """Send the client an answer chunk by chunk; if it breaks off, send an error event and no clean end."""
         events = await call.open()
         try:
-            await self._stored(round)
+            await self._wait_stored(round)
             self._weigh(round, call.stage)
             await reply.stream(round.headers(call.stage))
             async for data, chunk in events:
@@ -445,7 +445,7 @@ class Proxy:
                     note = round.note(call.stage, call.money)
                     await reply.end(round.asked.dialect.end(call.tokens or Tokens(), note))
                     break
-                shown = self._shown(round, call, data, chunk)
+                shown = self._edit(round, call, data, chunk)
                 if shown:
                     await reply.piece(shown)
         except BrokenStream as error:
@@ -454,7 +454,7 @@ class Proxy:
         finally:
             await events.aclose()
 
-    def _shown(self, round: Round, call: Call, data: bytes, chunk: dict[str, Any]) -> bytes:
+    def _edit(self, round: Round, call: Call, data: bytes, chunk: dict[str, Any]) -> bytes:
         """Return a chunk as the client should see it: without what it did not ask for."""
         changed = False
         if "usage" in chunk:
@@ -483,7 +483,7 @@ class Proxy:
             while stage is not None and stage < last:
                 call = self._call(round, stage)
                 round.chosen = stage
-                stage = (await self._told(round, call)).stage
+                stage = (await self._call_and_tell(round, call)).stage
         except (UpstreamFailed, Unavailable, ValueError) as error:
             await self._recover(round, reply, error)
             return
@@ -496,7 +496,7 @@ class Proxy:
         round.path.append(round.chosen)
         await self._give(round, reply, round.chosen, round.calls[round.chosen].completion or {})
 
-    async def _told(self, round: Round, call: Call) -> NextStage:
+    async def _call_and_tell(self, round: Round, call: Call) -> NextStage:
         """Call a stage and tell its answer; one that fails is told to a promise, whose reference answers then."""
         settings = round.asked.settings
         try:
@@ -534,7 +534,7 @@ class Proxy:
         name, id = round.asked.settings.name, round.ruling.id
         step = await self._decider.tell(name, id, call.stage, label, call.answer.score, call.cost)
         if step.stage is None:
-            self._ended(round)
+            self._forget(round)
         return step
 
     async def _tell_last(self, round: Round, stage: int) -> None:
@@ -544,7 +544,7 @@ class Proxy:
         except (UpstreamFailed, ValueError):
             await self._cancel(round, "comparison failed")
         except Unavailable:
-            self._ended(round)
+            self._forget(round)
 
     # -- afterwards
 
@@ -606,7 +606,7 @@ class Proxy:
             except Unavailable:
                 return
         finally:
-            self._ended(round)
+            self._forget(round)
             self._comparing -= 1
             await self._bill(round, judge=judge)
 
@@ -640,7 +640,7 @@ class Proxy:
     async def _cancel(self, round: Round, reason: str) -> None:
         """Cancel the decision if it was stored; the id of one that was not stored is used again."""
         with contextlib.suppress(Problem):
-            await self._stored(round)
+            await self._wait_stored(round)
         if round.ruling is None:
             return
         try:
@@ -648,7 +648,7 @@ class Proxy:
         except Unavailable:
             return
         finally:
-            self._ended(round)
+            self._forget(round)
 
     async def _book(self, round: Round, stage: int) -> None:
         """Account for a request answered without a decision of its own; otherwise the decision accounts for it."""
@@ -666,7 +666,7 @@ class Proxy:
         round.answer = call
         task = asyncio.create_task(self._bill(round, "answered"))
         self._background.add(task)
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._report_end)
         await asyncio.shield(task)
 
     async def _bill(self, round: Round, end: str | None = None, judge: float = 0.0) -> None:
@@ -736,9 +736,9 @@ class Proxy:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._background.add(task)
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._report_end)
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _report_end(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("something failed after a request was answered", exc_info=task.exception())

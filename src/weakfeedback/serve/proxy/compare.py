@@ -179,7 +179,7 @@ class Comparator:
                 far = number_distances([number_in(answer) for answer in answers], self.settings.scale)
                 return Comparison(None, far, self._digest(answers))
             case "embedding":
-                return await self._embedded(answers)
+                return await self._embed(answers)
             case "judge":
                 partition = Partition(self)
                 for answer in answers:
@@ -191,7 +191,7 @@ class Comparator:
                     partition.add_label(self.label(answer))
                 return Comparison(tuple(partition.classes), None, self._digest(answers))
 
-    async def _embedded(self, answers: Sequence[ModelAnswer]) -> Comparison:
+    async def _embed(self, answers: Sequence[ModelAnswer]) -> Comparison:
         if self.embed is None:
             raise ValueError("embeddings need an upstream")
         texts = [ending(answer.text).strip() for answer in answers]

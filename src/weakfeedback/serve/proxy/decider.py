@@ -95,33 +95,33 @@ class Decider:
         ``told`` is what is known of the request, the fields of a `DecideRequest`.
         """
         given = DecideRequest(**told) if told else None
-        found, commit = await self._asked(self._service.decide_ahead(learner, given, key))
+        found, commit = await self._ask(self._service.decide_ahead(learner, given, key))
         place = self._places[learner]
         call = tuple(place[name] for name in found["call"])
         waits = found["expires"] is not None and not found["repeated"]
 
         async def stored() -> None:
-            await self._asked(commit())
+            await self._ask(commit())
 
         turn = found.get("turn")
         return Ruling(found["id"], call, found["stage"], found["repeated"], waits, turn, stored)
 
     async def begin(self, learner: str, group: str | None = None) -> NextStage:
         """Begin a request of an adaptive learner."""
-        found = await self._asked(self._service.begin(learner, BeginRequest(group=group)))
+        found = await self._ask(self._service.begin(learner, BeginRequest(group=group)))
         return NextStage(found["id"], found["stage"])
 
     async def tell_failed(self, learner: str, id: int, stage: int) -> NextStage:
         """Tell that the requested stage gave no answer; for a promise, whose reference answers then."""
         given = TellRequest(output=None, failed=True, stage=stage)
-        found = await self._asked(self._service.tell(learner, id, given))
+        found = await self._ask(self._service.tell(learner, id, given))
         if found is None:
             raise Unavailable(f"decision {id} has ended")
         return NextStage(id, found["stage"])
 
     async def unseen(self, learner: str, group: str | None) -> bool:
         """Count an answer that nobody can compare with the reference, which failed; whether it may go out."""
-        return bool(await self._asked(self._service.unseen(learner, group)))
+        return bool(await self._ask(self._service.unseen(learner, group)))
 
     def risk(self, learner: str, id: int) -> float | None:
         """Return the estimated risk that an answer differs from the reference's, None where none is promised."""
@@ -137,7 +137,7 @@ class Decider:
     ) -> NextStage:
         """Tell the answer of the requested stage: its class of equal answers, its score and its price."""
         given = TellRequest(output=label, stage=stage, score=score, cost=cost)
-        found = await self._asked(self._service.tell(learner, id, given))
+        found = await self._ask(self._service.tell(learner, id, given))
         if found is None:
             raise Unavailable(f"decision {id} has ended")
         return NextStage(id, found["stage"])
@@ -162,21 +162,19 @@ class Decider:
             seen["costs"] = [cost for _, cost in sorted(spending.costs.items())]
         given = FeedbackRequest(**seen)
         extra = {"spent": spending.total, "tokens": list(spending.tokens)}
-        await self._asked(self._service.feedback(learner, id, given, digest=digest, extra=extra))
+        await self._ask(self._service.feedback(learner, id, given, digest=digest, extra=extra))
 
     async def cancel(self, learner: str, id: int, spending: Spending, reason: str) -> None:
         """Cancel a decision; nothing is learned, and its cost counts as wasted."""
-        await self._asked(
-            self._service.cancel(learner, id, CancelRequest(cost=spending.total, reason=reason))
-        )
+        await self._ask(self._service.cancel(learner, id, CancelRequest(cost=spending.total, reason=reason)))
 
     async def serve(self, learner: str, stage: int, spending: Spending) -> None:
         """Count a request that was answered without a decision of its own; its tokens are counted with its calls."""
-        await self._asked(self._service.note(learner, "serve", {"stage": stage, "cost": spending.total}))
+        await self._ask(self._service.note(learner, "serve", {"stage": stage, "cost": spending.total}))
 
     async def bill(self, learner: str, bill: dict[str, Any]) -> None:
         """Store a bill; see `weakfeedback.serve.invoice`."""
-        await self._asked(self._service.note(learner, "bill", bill))
+        await self._ask(self._service.note(learner, "bill", bill))
 
     def invoice(self, learner: str) -> Invoice:
         """Return the sums of all bills, or an empty invoice if they cannot be read now."""
@@ -186,7 +184,7 @@ class Decider:
     async def recost(self, learner: str, prices: list[float]) -> None:
         """Continue with new prices."""
         name = "prices" if self._settings[learner].kind == "router" else "stage_costs"
-        await self._asked(self._service.recost(learner, CostsRequest(**{name: prices})))  # type: ignore[arg-type]
+        await self._ask(self._service.recost(learner, CostsRequest(**{name: prices})))  # type: ignore[arg-type]
 
     def held(self, learner: str, conversation: str) -> int | None:
         """Return the stage that a conversation is on, None if it is not known."""
@@ -199,7 +197,7 @@ class Decider:
 
     async def move(self, learner: str, conversation: str, stage: int) -> None:
         """Let a conversation go on with the stage that answered."""
-        await self._asked(self._service.move_conversation(learner, conversation, stage))
+        await self._ask(self._service.move_conversation(learner, conversation, stage))
 
     def settled(self, learner: str) -> int:
         """Return the stage that the learner trusts now."""
@@ -211,7 +209,7 @@ class Decider:
         except ValueError as error:  # the learner trusts no single stage
             raise Unavailable(str(error)) from None
 
-    async def _asked(self, work: Awaitable[Any]) -> Any:
+    async def _ask(self, work: Awaitable[Any]) -> Any:
         try:
             return await work
         except Problem as problem:

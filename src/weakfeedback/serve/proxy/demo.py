@@ -1,7 +1,8 @@
 """The proxy in ``weakfeedback serve --demo``: three simulated language models of known skill and price.
 
-The models run in this process, so that no key and no network is needed. The learner does not know how good they are.
-It compares them while that pays, and within a minute trusts the one that is worth its price.
+The models run in this process, so that no key and no network is needed. The learners do not know how good they are.
+One promises the answers of the last model, compares, and within a minute lets a cheaper one answer where that is safe.
+The other knows what a wrong answer costs, and trusts the model that is worth its price.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PERIOD = 0.2  # seconds between questions
 TABLE: dict[str, Any] = {
     "name": NAME,
     "kind": "router",
-    "error_cost": 0.01,  # what a wrong answer costs
+    "agree": 0.95,  # of the answers are those of the last model, at least
     "currency": "USD",
     "compare": {"type": "regex", "pattern": r"answer is (\S+?)\.?$"},
     "stage": [
@@ -48,6 +49,12 @@ TABLE: dict[str, Any] = {
     ],
 }
 
+PRICED = {
+    **{key: value for key, value in TABLE.items() if key != "agree"},
+    "name": "thrifty",
+    "error_cost": 0.01,  # what a wrong answer costs
+}
+
 
 def fake_models() -> FakeModels:
     """Return the simulated models."""
@@ -59,13 +66,13 @@ def fake_models() -> FakeModels:
 
 
 async def add_demo(service: Service, auth: Auth) -> dict[str, Any]:
-    """Serve the learner, and start asking questions; return the routes and how to close them."""
+    """Serve the learners, and start asking questions; return the routes and how to close them."""
     servers = {"made-up": FakeServer(fake_models())}
-    settings = read_proxied("demo", TABLE, servers)
-    proxy = make_proxy(service, {}, [settings], servers)
+    settings = [read_proxied("demo", table, servers) for table in (TABLE, PRICED)]
+    proxy = make_proxy(service, {}, settings, servers)
     await prepare_learners(service, proxy)
     service.spawn(keep_asking(service, proxy))
-    return {"routes": proxy_routes(proxy, auth), "close": proxy.close, "models": [NAME]}
+    return {"routes": proxy_routes(proxy, auth), "close": proxy.close, "models": list(proxy.learners)}
 
 
 async def keep_asking(service: Service, proxy: Proxy) -> None:
@@ -73,9 +80,10 @@ async def keep_asking(service: Service, proxy: Proxy) -> None:
     dice, tasks = random.Random(7), set[asyncio.Task[bytes]]()
     while service.state == "ready" and not service.draining:
         question = f"What is {dice.randrange(1000)} * {dice.randrange(1000)}?"
-        task = asyncio.create_task(ask(proxy, question, stream=dice.random() < 0.5))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        for model in proxy.learners:
+            task = asyncio.create_task(ask(proxy, question, stream=dice.random() < 0.5, model=model))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
         await asyncio.sleep(PERIOD * dice.uniform(0.5, 1.5))
 
 

@@ -29,6 +29,7 @@ from weakfeedback.serve.proxy.responses import Responses
 from weakfeedback.serve.proxy.settings import ProxySettings
 from weakfeedback.serve.proxy.upstream import Upstream, UpstreamSettings
 from weakfeedback.serve.service import Service
+from weakfeedback.validate import brief
 
 Serve = Callable[[Any, Any, Any], Awaitable[None]]
 DIALECTS: dict[str, Callable[[], Dialect]] = {
@@ -37,7 +38,9 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
     "/v1/messages": Messages,
 }
 # what clients of these protocols may ask for, and get a sentence
-SILENT = ("/v1/embeddings", "/v1/completions", "/v1/responses/{rest:path}", "/v1/messages/{rest:path}")
+UNSPOKEN = ("audio", "batches", "completions", "embeddings", "files", "fine_tuning", "images", "moderations")
+SILENT = [f"/v1/{path}" for path in UNSPOKEN] + [f"/v1/{path}/{{rest:path}}" for path in UNSPOKEN]
+SILENT += ["/v1/responses/{rest:path}", "/v1/messages/{rest:path}"]
 
 
 class Guarded:
@@ -116,7 +119,9 @@ def make_proxy(
 
     ``servers`` replace upstreams by servers in this process.
     """
-    made: dict[str, Server] = {name: Upstream(settings) for name, settings in upstreams.items()}
+    made: dict[str, Server] = {
+        name: Upstream(settings, telemetry=service.telemetry) for name, settings in upstreams.items()
+    }
     watch = UpstreamMetrics(service.metrics.registry, service)
     proxy = Proxy(learners, {**made, **(servers or {})}, Decider(service, learners), watch)
     service.when_owned_again(lambda: resume_learners(service, proxy))
@@ -139,8 +144,15 @@ async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> No
             given[name] = _measured(known, name, [stage.name for stage in settings.stages], given[name])
         config = checked_learner(f"{file}: learner {settings.name}", given)
         await settle(service, [(settings.name, config)], file)
+        terms = service.learner(settings.name).invoice.terms
+        before, now = (terms or {}).get("compare"), settings.terms().get("compare")
+        if before is not None and before != now:
+            raise ConfigError(
+                f"{file}: learner {settings.name}: compare was {brief(before)}: other answers would be the same, which "
+                "needs a new certificate; use another name"
+            )
         await _replace_models(service, settings)
-        if service.learner(settings.name).invoice.terms != settings.terms():
+        if terms != settings.terms():
             await service.note(settings.name, "terms", settings.terms())
         proxy.accept_prices(settings.name, given[name])
         await _end_left(service, proxy, settings.name)

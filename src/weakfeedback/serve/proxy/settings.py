@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from weakfeedback.serve.config import check_url
 from weakfeedback.serve.proxy.compare import CompareSettings
 from weakfeedback.serve.proxy.price_file import PriceFile
 from weakfeedback.serve.proxy.prices import Price, Tokens
@@ -90,15 +91,9 @@ class KeylessTable(Table):
 
 
 def _check_address(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        host = None
-    if not host or parts.scheme not in ("http", "https"):
-        raise ValueError("must be an address such as https://models.example.com/v1")
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise ValueError("must hold no user, password, query or fragment")
+    found = check_url(url, "https://models.example.com/v1")
+    parts = urlsplit(found)
+    host = parts.hostname or ""
     if parts.scheme == "http":
         literal = re.fullmatch(r"[\d.]+|.*:.*", host) is not None
         named = host == "localhost" or "." not in host or host.endswith((".local", ".internal", ".lan"))
@@ -106,7 +101,7 @@ def _check_address(url: str) -> str:
             raise ValueError(
                 f"must be https, or http to a private address (127.0.0.1, 10.0.0.2, localhost), got {brief(url)}"
             )
-    return url.rstrip("/")
+    return found
 
 
 class UpstreamTable(KeylessTable):
@@ -384,7 +379,10 @@ class ProxySettings(KeylessTable):
             }
             for stage in self.stages
         ]
-        return {"models": models, "baseline": self.baseline, "waiting_price": self.waiting_price}
+        found = {"models": models, "baseline": self.baseline, "waiting_price": self.waiting_price}
+        if self.promises:  # what "the same" means belongs to what is promised
+            found["compare"] = self.compare.model_dump(mode="json", exclude_unset=True) or {"type": "text"}
+        return found
 
     def learner(self) -> dict[str, Any]:
         """Return the learner as the decision service creates it."""

@@ -8,12 +8,13 @@ import os
 import random
 import re
 import socket
+import sys
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from time import monotonic, time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -25,7 +26,11 @@ from weakfeedback.environment import secret_in
 from weakfeedback.plaintext import one_line
 from weakfeedback.serve.limits import is_deep
 from weakfeedback.serve.proxy.stream import BrokenStream, EventReader, parsed
+from weakfeedback.serve.trace import CURRENT, NoSpan, Span
 from weakfeedback.toml import Positive, Table
+
+if TYPE_CHECKING:
+    from weakfeedback.serve.telemetry import Telemetry
 
 LARGEST = 16 << 20  # maximum bytes of an answer
 LONGEST_WAIT = 10.0  # maximum seconds of Retry-After to wait
@@ -140,8 +145,13 @@ def _key_of(settings: UpstreamSettings) -> str:
 class Upstream:
     """One model server."""
 
-    def __init__(self, settings: UpstreamSettings, jitter: Callable[[], float] = random.random) -> None:
-        self.settings = settings
+    def __init__(
+        self,
+        settings: UpstreamSettings,
+        jitter: Callable[[], float] = random.random,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        self.settings, self._telemetry = settings, telemetry
         self._jitter = jitter
         self._key = _key_of(settings)
         self._session: aiohttp.ClientSession | None = None
@@ -180,22 +190,33 @@ class Upstream:
         ``failed`` is called with the outcome of every attempt that is retried.
         """
         sent = orjson.dumps(body)
-        for attempt in range(self.settings.retries + 1):
-            try:
-                return await self._ask_once(path, sent)
-            except UpstreamFailed as error:
-                await self._before_repetition(error, attempt, failed)
+        with self._span(path, body) as span:
+            for attempt in range(self.settings.retries + 1):
+                try:
+                    found = await self._ask_once(path, sent)
+                except UpstreamFailed as error:
+                    await self._before_repetition(error, attempt, failed)
+                else:
+                    span.take(found)
+                    span.end()
+                    return found
         raise AssertionError("the last repetition raises")
 
     async def open(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> Events:
         """Return the events of a streamed call once its first chunk has arrived; UpstreamFailed if it fails before."""
         sent = orjson.dumps(body)
-        for attempt in range(self.settings.retries + 1):
-            try:
-                return await self._open_once(path, sent)
-            except UpstreamFailed as error:
-                await self._before_repetition(error, attempt, failed)
+        with self._span(path, body) as span:
+            for attempt in range(self.settings.retries + 1):
+                try:
+                    return await self._open_once(path, sent, span)
+                except UpstreamFailed as error:
+                    await self._before_repetition(error, attempt, failed)
         raise AssertionError("the last repetition raises")
+
+    def _span(self, path: str, body: dict[str, Any]) -> Span:
+        if self._telemetry is None:
+            return NoSpan()
+        return self._telemetry.call(self.settings.name, self.settings.url, path, body)
 
     async def _before_repetition(
         self, error: UpstreamFailed, attempt: int, failed: Callable[[str], None]
@@ -234,7 +255,7 @@ class Upstream:
             raise UpstreamFailed("malformed", again=True)
         return found
 
-    async def _open_once(self, path: str, sent: bytes) -> Events:
+    async def _open_once(self, path: str, sent: bytes, span: Span) -> Events:
         limits = self.settings.timeouts
         started = monotonic()
         response: aiohttp.ClientResponse | None = None
@@ -261,7 +282,7 @@ class Upstream:
             if isinstance(error, BrokenStream):
                 raise UpstreamFailed("malformed", again=True) from None
             raise
-        rest = self._rest(response, first, events)
+        rest = self._rest(response, first, events, span)
         await anext(rest)  # only a generator that has started closes the response when it is closed
         return rest
 
@@ -279,23 +300,29 @@ class Upstream:
         response: aiohttp.ClientResponse,
         first: tuple[bytes, dict[str, Any] | None],
         events: Events,
+        span: Span,
     ) -> Events:
         """Yield data and chunk of every event; the last is ``[DONE]`` with None, else BrokenStream is raised."""
         try:
             yield first  # for the caller of ``open``
+            span.take(first[1] or {})
             yield first
             async for found in events:
-                if found[1] is not None and "error" in found[1]:
-                    raise BrokenStream("the upstream reported an error in the middle of its answer")
-                yield found
                 if found[1] is None:
+                    span.end()
+                    yield found
                     return
+                if "error" in found[1]:
+                    raise BrokenStream("the upstream reported an error in the middle of its answer")
+                span.take(found[1])
+                yield found
             raise BrokenStream("the upstream ended its answer without saying that it is complete")
         except TimeoutError:
             raise BrokenStream("the upstream stopped sending in the middle of its answer") from None
         except (aiohttp.ClientError, OSError):
             raise BrokenStream("the upstream's connection was cut in the middle of its answer") from None
         finally:
+            span.end(sys.exception())
             await events.aclose()
             if not response.content.at_eof():
                 response.close()  # abort a transfer in progress; a finished connection can be reused
@@ -315,11 +342,12 @@ class Upstream:
                 yield (data, None) if data.strip() == b"[DONE]" else (data, parsed(data))
 
     async def _post(self, path: str, sent: bytes, limit: float) -> aiohttp.ClientResponse:
+        trace = CURRENT.get()
         async with asyncio.timeout(limit):
             return await self._client().post(
                 self.settings.url.rstrip("/") + path,
                 data=sent,
-                headers={"Content-Type": "application/json"},
+                headers={"Content-Type": "application/json"} | ({} if trace is None else trace.headers()),
                 allow_redirects=False,
             )
 

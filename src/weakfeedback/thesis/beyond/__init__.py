@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weakfeedback.experiments.model import Claim
-from weakfeedback.thesis.beyond import cycle, second_looks
+from weakfeedback.thesis.beyond import changing, cycle, second_looks
 from weakfeedback.thesis.beyond import tables as beyond_tables
 from weakfeedback.thesis.beyond.adaptive import ADAPTIVE, TABLE
 from weakfeedback.thesis.beyond.experiments import INSTANCES
@@ -29,7 +29,7 @@ EXPERIMENTS = {
     **second_looks.EXPERIMENTS,
 }
 TABLES = (
-    *(*beyond_tables.TABLES, TABLE, cycle.TABLE, OPEN_TABLE),
+    *(*beyond_tables.TABLES, TABLE, cycle.TABLE, OPEN_TABLE, changing.TABLE),
     *(*RECORDED_TABLES, *LAST_TABLES, second_looks.TABLE),
 )
 CLAIMS: tuple[Claim, ...] = ()

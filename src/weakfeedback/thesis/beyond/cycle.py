@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb, UssWd
+from weakfeedback.cascade.problem import law_of
 from weakfeedback.experiments.model import Experiment, Table
 from weakfeedback.thesis.beyond.experiments import OURS, WD, Makers
 from weakfeedback.thesis.chapter2.experiments import limit_fact
@@ -46,7 +47,8 @@ def exact_pulls(problem: CascadeProblem, marks: Any, runs: int, seed: int) -> np
     rng = np.random.default_rng(seed)
     steps = np.array([problem.costs[1] - problem.costs[0], problem.costs[2] - problem.costs[0]])
     steps = np.append(steps, problem.costs[2] - problem.costs[1])  # of the pairs (1, 2), (1, 3), (2, 3)
-    rows = problem._rows[:, 1:]
+    rows, law = law_of(problem)
+    rows = rows[:, 1:]
     differ = np.column_stack([rows[:, i] != rows[:, j] for i, j in ((0, 1), (0, 2), (1, 2))]).astype(float)
     marks = np.asarray(marks)
     table = np.zeros((runs, marks.size, 2), dtype=np.int64)
@@ -78,7 +80,7 @@ def exact_pulls(problem: CascadeProblem, marks: Any, runs: int, seed: int) -> np
             table[going[end == mark], m] = played[going[end == mark]]
         t[going] = end
         # what is seen: arm 2 shows the pair (1, 2) once if the play is single, arm 3 shows all pairs
-        shown = differ[rng.choice(len(rows), p=problem._probabilities, size=going.size)]
+        shown = differ[rng.choice(len(rows), p=law, size=going.size)]
         pairs = np.column_stack((np.ones(going.size), third, third)).astype(float)
         differed[going] += shown * pairs
         agreed[going] += (1.0 - shown) * pairs
@@ -122,9 +124,10 @@ def exponents(problem: CascadeProblem) -> tuple[float, float]:
     from scipy.optimize import minimize
 
     best, arms = problem.optimal_arm, problem.arms
-    outputs = problem._rows[:, 1:]
+    rows, chances = law_of(problem)
+    outputs = rows[:, 1:]
     kinds = 2 * (outputs[:, best] != outputs[:, arms - 1]) + (outputs[:, arms - 2] != outputs[:, arms - 1])
-    mu = np.bincount(kinds, weights=problem._probabilities, minlength=4)  # all that the exponents depend on
+    mu = np.bincount(kinds, weights=chances, minlength=4)  # all that the exponents depend on
     outer, inner = np.arange(4)[mu > 0.0] // 2 == 1, np.arange(4)[mu > 0.0] % 2 == 1
     mu = mu[mu > 0.0]
     c_outer, c_inner = (

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.cascade import CascadeProblem, instances
+from weakfeedback.cascade.problem import law_of, sampled_rows
 from weakfeedback.datasets import DataMissing
 from weakfeedback.engine.seeds import WORLD, generator
 from weakfeedback.experiments.evidence import beside, decided, skipped
 from weakfeedback.experiments.model import Claim, Finding, Part, data_of
 from weakfeedback.thesis.chapter2 import experiments as ch2
-from weakfeedback.thesis.random_cascades import law_of, random_dominant, random_problems, sampled_rows
+from weakfeedback.thesis.random_cascades import random_dominant, random_problems
 
 COUNT = 2_000
 TIE = 1e-12

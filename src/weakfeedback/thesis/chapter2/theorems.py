@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakfeedback.cascade import CascadeProblem
+from weakfeedback.cascade.problem import law_of, sampled_rows
 from weakfeedback.experiments.evidence import below, beside, decided, reverse, skipped
 from weakfeedback.experiments.model import Claim, Finding, Part
 from weakfeedback.thesis.chapter2 import experiments as ch2
 from weakfeedback.thesis.chapter2.claims import each
 from weakfeedback.thesis.chapter2.experiments import FORCED, TS, UCB
-from weakfeedback.thesis.random_cascades import law_of, random_problems, sampled_rows
+from weakfeedback.thesis.random_cascades import random_problems
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results

@@ -1,0 +1,74 @@
+"""A chat request may reach any instance of a shared store: the owner of its learner answers, streams and pages too."""
+
+import contextlib
+import http.client
+import json
+
+from tests.rig.fake import FakeUpstream
+from tests.rig.raw_http import RIGHT, ask
+from tests.rig.server import Client, Process, patiently
+from tests.rig.upstreams import MODELS, Running
+from tests.serve.proxy.test_service import CONFIG, SECRET
+
+from weakfeedback.serve.proxy.fake import FakeModel
+
+TOKEN = {"authorization": f"Bearer {SECRET}"}
+
+
+@contextlib.contextmanager
+def two(folder, address, port):
+    """Two instances with the same configuration."""
+    (folder / "w.toml").write_text(CONFIG.format(store="unused", port=port))
+    given = {"TEST_TOKEN": SECRET, "TEST_KEY": "key-of-the-upstream"}
+    words = ("--config", str(folder / "w.toml"), "--store", address, "--shared")
+    with Process(folder, *words, env=given) as one, Process(folder, *words, env=given) as other:
+        yield one, other
+
+
+def test_chat_pages_and_cookies_work_at_every_instance(server, tmp_path):
+    running = Running()
+    try:
+        fake = FakeUpstream({name: FakeModel(name, 1.0) for name in MODELS})
+        with two(tmp_path, server.url(), running.serve(fake)) as (one, other):
+            lines = [Client(each.port, TOKEN) for each in (one, other)]
+            patiently(lambda: sum(line("GET", "/health/ready")[1]["learners"] for line in lines) == 1)
+            for each in (one, other):
+                url = f"http://127.0.0.1:{each.port}"
+                assert ask(url).status == 401
+                whole = ask(url, headers=TOKEN)
+                assert (whole.status, whole.data["choices"][0]["message"]["content"]) == (200, RIGHT)
+                stream = ask(url, stream=True, headers=TOKEN)
+                assert (stream.text, stream.clean) == (RIGHT, True)
+                assert ask(url, headers=TOKEN, model="nobody").status == 404
+            # both count the same requests
+            for line in lines:
+                patiently(lambda line=line: line("GET", "/v1/learners/support")[1]["rounds"] == 4)
+            tokens = [line("GET", "/v1/tokens")[1]["tokens"][0]["money"] for line in lines]
+            assert min(tokens) == 0.0 < max(tokens)  # money is counted by who has spent it
+            # a cookie of one is a cookie of the other, and the page's updates are streamed through
+            page = http.client.HTTPConnection("127.0.0.1", one.port, timeout=20)
+            page.request(
+                "POST", "/login", f"token={SECRET}", {"content-type": "application/x-www-form-urlencoded"}
+            )
+            answer = page.getresponse()
+            answer.read()
+            cookie = {"cookie": answer.headers["set-cookie"].partition(";")[0]}
+            page.close()
+            for each in (one, other):
+                view = http.client.HTTPConnection("127.0.0.1", each.port, timeout=20)
+                view.request("GET", "/learners/support", headers=cookie)
+                answer = view.getresponse()
+                assert (answer.status, b"support" in answer.read()) == (200, True)
+                view.request("GET", "/v1/learners/support/live", headers=cookie)
+                live = view.getresponse()
+                assert live.readline() == b"retry: 2000\n"
+                assert json.loads(live.readline() and live.readline().removeprefix(b"data: "))["pieces"]
+                view.close()
+            # whoever does not share the store cannot claim that its request was checked
+            forged = {**TOKEN, "x-weakfeedback-passed": "0" * 64, "host": "elsewhere"}
+            assert ask(f"http://127.0.0.1:{one.port}", headers=forged).status == 421
+            for line in lines:
+                line.close()
+            assert [one.stop(), other.stop()] == [0, 0]
+    finally:
+        running.close()
