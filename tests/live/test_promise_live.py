@@ -617,6 +617,12 @@ def test_the_report_and_the_certificate_say_it_in_words():
     assert "went out without large" in "\n".join(live.explain(id) for id in range(220, 321))
 
 
+def test_a_budget_below_every_price_is_told():
+    words = "It cannot be kept: a call costs at least 1."
+    assert words in str(Cascade([len, len], [1, 20], budget=0.5).report())
+    assert words not in str(Cascade([len, len], [1, 20], budget=1.5).report())
+
+
 def test_a_model_that_always_differs_saves_nothing_and_it_is_said_why():
     live = Cascade(
         [lambda x: x, lambda x: -1], [1, 20], agree=0.95, names=["small", "large"], seed=0, memory=64

@@ -177,6 +177,7 @@ def test_few_requests_and_hopeless_models_get_another_headline(frame):
         (lambda f: f, {"reference": "huge"}, "reference must be one of small, large, got 'huge'"),
         (lambda f: f, {"prices": [1.0]}, "prices must be 2 numbers"),
         (lambda f: f, {"prices": [1.0, -1.0]}, "prices must be 2 numbers >= 0"),
+        (lambda f: f, {"prices": [0.0, 0.0]}, "prices must be above 0 for the reference, large, got"),
         (lambda f: f, {"models": ["small"]}, "at least two columns"),
         (lambda f: f, {"models": ["small", "small"]}, "different columns"),
         (lambda f: f, {"agree": 1.0}, "agree must be below 1"),

@@ -191,7 +191,7 @@ def test_the_lines_on_the_page_call_the_learner(tmp_path, monkeypatch):
     """The lines for Python, as they stand, against a running service."""
     configs = {
         "triage": CASCADE,
-        "mail": ROUTER,
+        "mail": {"kind": "router", "models": ["a", "b"], "prices": [1, 20], "agree": 0.9, "seed": 3},
         "asks": ADAPTIVE,
         "patrols": ALLOCATION,
         "looks": CONTEXTUAL,
@@ -216,5 +216,8 @@ def test_the_lines_on_the_page_call_the_learner(tmp_path, monkeypatch):
             command = lines["curl"].splitlines()[0]
             answer = subprocess.run(command, shell=True, capture_output=True, check=True, text=True).stdout
             assert json.loads(answer)["id"] == 2
+        for _ in range(70):  # most decisions are by now for one model alone, and wait for no feedback
+            exec(dict(calls_of("mail", "router", names, address, chat=False, token=False))["Python"], {})
+        assert client.learner("mail").report()["rounds"] == 72  # with that of curl
         for one in made:
             one.close()

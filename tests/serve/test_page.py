@@ -123,6 +123,7 @@ def test_every_kind_has_a_page_and_its_numbers_are_those_of_the_report(tmp_path,
         if even is not None:
             assert f"An even split would have had about {view.number(even / report['rounds'])}" in text
     assert name in text_of(overview)
+    assert "each with 95 %: of a hundred learners, five may be wrong" in text_of(overview)
 
 
 def test_saved_is_signed():

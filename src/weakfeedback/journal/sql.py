@@ -316,8 +316,12 @@ class SqlStore(ABC):
 
     def add_snapshot(self, learner: int, seq: int, at: int, body: dict[str, Any]) -> None:
         """Store the state after event ``seq``, and drop all but the newest three snapshots."""
+        self.add_snapshots([(learner, seq, at, body)])
 
-        def insert() -> None:
+    def add_snapshots(self, states: Sequence[tuple[int, int, int, dict[str, Any]]]) -> None:
+        """Store states as ``add_snapshot`` does, in one transaction: all or none."""
+
+        def insert(learner: int, seq: int, at: int, body: dict[str, Any]) -> None:
             if not 0 <= seq <= self._last(learner)[0]:
                 raise ValueError(
                     f"there is no event {seq} of learner {self._name(learner)} to take a snapshot of"
@@ -326,9 +330,13 @@ class SqlStore(ABC):
             self._all(queries.FORGET_SNAPSHOTS, learner, learner, KEPT_SNAPSHOTS)
             self._set_meta(f"head:{learner}", str(self._last(learner)[0]))
 
+        def insert_all() -> None:
+            for state in states:
+                insert(*state)
+
         def work() -> None:
             self._check_place()
-            self._transaction(insert)
+            self._transaction(insert_all)
 
         self._run(work)
 

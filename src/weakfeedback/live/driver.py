@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import dis
+import functools
+import types
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -47,10 +49,7 @@ class Interpreted:
         code = getattr(getattr(type(self.policy), name, None), "__code__", None)
         if self.origin.name is None or code is None:
             return True
-        generator = code.co_varnames[code.co_argcount - 1]
-        return any(
-            one.argval == generator for one in dis.get_instructions(code) if one.opname.startswith("LOAD")
-        )
+        return _uses_last(code)
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the policy as they are now."""
@@ -183,3 +182,10 @@ def fields_of(policy: Any) -> dict[str, Any]:
             if name not in ("__dict__", "__weakref__") and hasattr(policy, name):
                 found[name] = getattr(policy, name)
     return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _uses_last(code: types.CodeType) -> bool:
+    """Whether a function loads its last argument."""
+    last = code.co_varnames[code.co_argcount - 1]
+    return any(one.argval == last for one in dis.get_instructions(code) if one.opname.startswith("LOAD"))

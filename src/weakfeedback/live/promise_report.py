@@ -156,6 +156,9 @@ class PromiseReport(Report):
             lines = [
                 f"Budget: {amount} a request on average, and as few answers unlike {reference}'s as possible."
             ]
+            least = min([one["price"] for one in self.models], default=0.0)
+            if set_to["budget"] < least:
+                lines.append(f"It cannot be kept: a call costs at least {money(least)}.")
         elif eps is not None:
             sure = "At any time, 95 % sure." if set_to["sure"] else f"On average over our coins; {SINGLE}."
             lines = [f"Promise: at least {_share(1 - eps)} of the answers as from {reference}. {sure}"]

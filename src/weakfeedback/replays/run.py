@@ -256,6 +256,8 @@ def replay(
     R = len(log.models) - 1 if reference is None else log.models.index(reference)
     orders = integer("orders", orders, 1)
     costs = log.prices.mean(axis=0)
+    if not costs[R] > 0.0:
+        raise ValueError(f"prices must be above 0 for the reference, {log.models[R]}, got {brief(prices)}")
     limits = {"agree": agree, "budget": budget, "error_cost": error_cost}
     if agree is None and budget is None and error_cost is None:
         limits["agree"] = agree = 0.95

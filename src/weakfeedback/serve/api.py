@@ -236,7 +236,8 @@ def _health(service: Service, status: str) -> dict[str, Any]:
 
 async def metrics(call: Incoming) -> Outgoing:
     """Show the metrics, as Prometheus reads them."""
-    return Outgoing(body=call.service.metrics.text(), kind=call.service.metrics.content_type.encode())
+    told = call.service.metrics
+    return Outgoing(body=await told.text_beside(), kind=told.content_type.encode())
 
 
 # -- all of them

@@ -12,6 +12,7 @@ from weakfeedback.serve.limits import BATCH_LIMIT
 if TYPE_CHECKING:
     from weakfeedback.serve.service import Service
 
+PIECE = 200  # learners that are looked at at once
 JUMP = 60.0  # seconds by which a clock has changed if it was not time that passed
 
 log = logging.getLogger("weakfeedback.serve")
@@ -43,7 +44,9 @@ def _watch_clock(service: Service, before: float | None = None) -> float:
 async def expire(service: Service) -> int:
     """Expire decisions that have waited too long; return their number. A learner that fails stops no other."""
     count = 0
-    for learner in list(service.learners.values()):
+    for k, learner in enumerate(list(service.learners.values())):
+        if k % PIECE == PIECE - 1:
+            await asyncio.sleep(0)
         if learner.torn:
             continue
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -17,6 +18,7 @@ from weakfeedback._version import __version__
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 EVENTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 PREFIX = "weakfeedback_"
+PIECE = 20  # learners that are read at once
 
 
 class Buckets:
@@ -52,6 +54,8 @@ class Metrics:
         self._routes: dict[tuple[str, int], Buckets] = {}
         self._replay = (0, 0.0)
         self._service: Any = None
+        self._turn = asyncio.Lock()
+        self._read: list[Any] | None = None  # of learners, while their text is made
 
     def watch(self, service: Any) -> None:
         """Report the learners of this service."""
@@ -79,18 +83,41 @@ class Metrics:
         """Return everything in the text format of Prometheus."""
         return generate_latest(self.registry)
 
+    async def text_beside(self) -> bytes:
+        """Return the same while requests are served: learners are read in pieces, the text is made in a thread."""
+        service, found = self._service, list[Any]()
+        async with self._turn:
+            for one in self._of_learners(list(service.learners.values()), service.options.clock()):
+                if one is None:
+                    await asyncio.sleep(0)
+                else:
+                    found.append(one)
+            self._read = found
+            try:
+                return await asyncio.to_thread(self.text)
+            finally:
+                self._read = None
+
     def collect(self) -> Iterable[Any]:
         """Yield the current metrics of the service and its learners."""
         service = self._service
         yield from self._histograms()
         yield _gauge("owner", "Whether this process owns the store.", float(service.state == "ready"))
+        if service.sharing is not None:
+            yield _gauge("shards", "Shards whose learners are served here.", len(service.sharing.shards))
         yield _gauge("replay_events", "Events of the last recovery.", self._replay[0])
         yield _gauge("replay_seconds", "What the last recovery took.", self._replay[1])
         yield _gauge("store_bytes", "Size of the store's file.", _size(service.store))
         build = GaugeMetricFamily(f"{PREFIX}build_info", "The version.", labels=["version"])
         build.add_metric([__version__], 1.0)
         yield build
-        yield from self._of_learners(list(service.learners.values()), service.options.clock())
+        if self._read is None:
+            now = service.options.clock()
+            yield from (
+                one for one in self._of_learners(list(service.learners.values()), now) if one is not None
+            )
+        else:
+            yield from self._read
 
     def _histograms(self) -> Iterable[Any]:
         for name, words, buckets in (
@@ -108,6 +135,7 @@ class Metrics:
         yield requests
 
     def _of_learners(self, learners: list[Any], now: int) -> Iterable[Any]:
+        """Yield the metrics of learners, and before that a None after each piece of the work."""
         decided = CounterMetricFamily(f"{PREFIX}decisions", "Decisions.", labels=["learner", "stage"])
         fed = CounterMetricFamily(f"{PREFIX}feedback", "Feedbacks by result.", labels=["learner", "result"])
         pending = GaugeMetricFamily(f"{PREFIX}pending", "Decisions that wait.", labels=["learner"])
@@ -136,7 +164,9 @@ class Metrics:
             )
         }
         alarms = CounterMetricFamily(f"{PREFIX}drift_alarms", "Changes found.", labels=["learner", "pair"])
-        for learner in learners:
+        for k, learner in enumerate(learners):
+            if k % PIECE == PIECE - 1:
+                yield None
             name, live = learner.name, learner.live
             for (i, j), detector in list(learner.observers["watch"].drift.detectors.items()):
                 alarms.add_metric([name, f"{i}-{j}"], detector.total)

@@ -17,6 +17,7 @@ from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.outbox import Clock, now
 
 LONG = 4_000  # events of a slow kind: to load compiled code takes about as long, and is done sooner or later anyway
+FURTHER = 1_000  # of another slow kind, once the compiler is loaded
 
 
 @dataclass
@@ -34,8 +35,10 @@ class Recovered:
 
     def compiles(self, kind: Kind, events: int) -> bool:
         """Whether a learner with so many events to replay is compiled first."""
-        slow = self.compiled and kind.is_slow
-        return slow and (kind.name in self.quickly or self.slowly.get(kind.name, 0) + events >= LONG)
+        if not self.compiled or not kind.is_slow:
+            return False
+        enough = FURTHER if self.quickly else LONG
+        return kind.name in self.quickly or self.slowly.get(kind.name, 0) + events >= enough
 
 
 def recover_all(

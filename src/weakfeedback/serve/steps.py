@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from weakfeedback.serve.service import Service
 
 THREADS = 2  # for heavy steps
+TOGETHER = 100  # snapshots in one transaction, at the end
 BACK_OFF = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to read the store again
 
 log = logging.getLogger("weakfeedback.serve")
@@ -220,18 +221,34 @@ class Steps:
 
     def _store_snapshot(self, learner: Learner, body: dict[str, Any] | None) -> None:
         """Let the committer store a snapshot of a learner."""
-        store, committer = self._service.held()
-        name, id, seq, at = learner.name, learner.id, learner.pictured, self._service.options.clock()
+        self._store_snapshots([(learner, body)])
 
-        def add() -> None:
+    def _store_snapshots(self, taken: list[tuple[Learner, dict[str, Any] | None]]) -> None:
+        """Let the committer store snapshots together; if that fails, each alone."""
+        (store, committer), at = self._service.held(), self._service.options.clock()
+        states = [
+            (learner.name, (learner.id, learner.pictured, at, body))
+            for learner, body in taken
+            if body is not None
+        ]
+
+        def add(some: list[Any]) -> None:
+            (name, first), *others = some
             try:
-                store.add_snapshot(id, seq, at, body)  # type: ignore[arg-type]
+                if others:
+                    store.add_snapshots([state for _, state in some])
+                else:
+                    store.add_snapshot(*first)
                 self._service.last_snapshot = time.time()
             except Exception as error:
-                _warn_of_snapshot(name, seq, error)
+                if others:
+                    for one in some:
+                        add([one])
+                else:
+                    _warn_of_snapshot(name, first[1], error)
 
-        if body is not None:
-            committer.run(add)
+        if states:
+            committer.run(lambda: add(states))
 
     def commit(self, learner: Learner) -> asyncio.Future[Any] | None:
         """Return a future of the commit of all that was handed over; None if it is stored."""
@@ -304,10 +321,15 @@ class Steps:
 
     async def take_snapshots(self, learners: Iterable[Learner]) -> None:
         """Take a snapshot of every learner that has changed since its last one."""
+        taken: list[tuple[Learner, dict[str, Any] | None]] = []
         for learner in learners:
             async with learner.lock:
                 if learner.seq > learner.pictured and not learner.torn:
-                    self._store_snapshot(learner, await self.in_pool(self._picture, learner))
+                    taken.append((learner, await self.in_pool(self._picture, learner)))
+            if len(taken) == TOGETHER:
+                self._store_snapshots(taken)
+                taken = []
+        self._store_snapshots(taken)
 
     def close(self) -> None:
         """End the threads."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from weakfeedback.serve.service import Service
 
 log = logging.getLogger("weakfeedback.serve")
+PIECE = 50  # learners that are described at once
 
 
 async def create(service: Service, name: str, config: Any) -> tuple[dict[str, Any], bool]:
@@ -115,7 +116,13 @@ async def info(service: Service, name: str) -> dict[str, Any]:
 async def infos(service: Service) -> dict[str, Any]:
     """List the learners."""
     service.check_ready()
-    return {"learners": [await info(service, name) for name in sorted(service.learners)]}
+    found = []
+    for k, name in enumerate(sorted(service.learners)):
+        if k % PIECE == PIECE - 1:
+            await asyncio.sleep(0)
+        if name in service.learners:  # else it has moved meanwhile
+            found.append(await info(service, name))
+    return {"learners": found}
 
 
 async def recost(service: Service, name: str, given: CostsRequest) -> dict[str, Any]:

@@ -18,7 +18,7 @@ print(answer.choices[0].message.content)"""
 CURL_CHAT = """curl {address}/v1/chat/completions -H 'Content-Type: application/json'{header} \\
   -d '{{"model": "{name}", "messages": [{{"role": "user", "content": "Where is my parcel?"}}]}}'"""
 CURL = """curl -X POST {address}/v1/learners/{name}/{verb} -H 'Content-Type: application/json'{header} -d '{body}'
-# then what was seen, under the id of the answer:
+# then{when} what was seen, under the id of the answer:
 curl -X POST {address}/v1/learners/{name}/decisions/ID/{then} -H 'Content-Type: application/json'{header} -d '{seen}'"""
 PYTHON = """from weakfeedback.client import Client
 
@@ -27,6 +27,10 @@ PYTHON = """from weakfeedback.client import Client
 DECIDE = """decision = {name_}.decide({context})
 answers = {{name: "..." for name in decision.call}}  # call these stages
 {name_}.feedback(decision.id, [answers[name] for name in decision.call])"""
+ROUTE = """decision = {name_}.decide({context})
+answers = {{name: "..." for name in decision.call}}  # call these models; decision.name answers
+if len(decision.call) > 1:  # compared
+    {name_}.feedback(decision.id, [answers[name] for name in decision.call])"""
 ADAPTIVE = """step = {name_}.begin()
 while step.stage is not None:
     step = {name_}.tell(step, "...")  # the answer of the stage step.name"""
@@ -50,7 +54,7 @@ def calls_of(
             ("Python", python.replace("{lines}", f"print({name_}.report())  # what it has cost and saved")),
         ]
     context = "[0.2, -0.7]" if kind == "contextual" else ""
-    lines = {"adaptive": ADAPTIVE, "allocation": ALLOCATION}.get(kind, DECIDE)
+    lines = {"adaptive": ADAPTIVE, "allocation": ALLOCATION, "router": ROUTE}.get(kind, DECIDE)
     lines = lines.format(name_=name_, context=context, first=names[0])
     told: dict[str, dict[str, Any]] = {
         "adaptive": {"output": "yes"},
@@ -67,6 +71,7 @@ def calls_of(
                 header=header,
                 verb="begin" if kind == "adaptive" else "decide",
                 then="tell" if kind == "adaptive" else "feedback",
+                when=", if several were called," if kind == "router" else "",
                 body=json.dumps({"context": [0.2, -0.7]} if kind == "contextual" else {}),
                 seen=json.dumps(seen),
             ),
