@@ -91,6 +91,7 @@ class Decision:
     allocation: Mapping[str, float] | None = None
     expires: str | None = None
     repeated: bool = False
+    turn: str | None = None  # of a conversation: first, same or up
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,13 +447,21 @@ class _Asked:
         return _Call("POST", f"{self._path}/{path}", body, key)
 
     def _decide(
-        self, context: Sequence[float] | None = None, *, key: str | None = None, group: str | None = None
+        self,
+        /,
+        context: Sequence[float] | Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        group: str | None = None,
+        **told: Any,
     ) -> Asking[Decision]:
         """Request a decision. Without ``key`` one is generated, so that a lost answer causes no second decision.
 
-        ``group`` is for a learner that keeps a promise: what kind of request it is.
+        ``group`` is for a learner that keeps a promise: what kind of request it is. For a router: ``context``, features
+        by name, ``prices=`` of this request, ``conversation=`` to which it belongs and ``switching=``.
         """
-        return _decision((yield self._post("decide", _given(context=context, group=group), _key(key))))
+        body = {**_given(context=context, group=group), **told}
+        return _decision((yield self._post("decide", body, _key(key))))
 
     def _decide_many(
         self, count: int, contexts: Sequence[Sequence[float]] | None = None, *, key: str | None = None
@@ -740,6 +749,7 @@ def _decision(data: Mapping[str, Any]) -> Decision:
         allocation=data.get("allocation"),
         expires=data.get("expires"),
         repeated=bool(data.get("repeated")),
+        turn=data.get("turn"),
     )
 
 

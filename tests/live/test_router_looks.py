@@ -255,3 +255,18 @@ def test_a_damaged_state_is_refused():
         change(state)
         with pytest.raises(StateError):
             Router.from_state(state)
+
+
+def test_the_report_shows_yields_with_their_interval_also_after_loading(tmp_path):
+    router = Router(2, prices=[1, 20], error_cost=100, context=["task"], names=["small", "large"])
+    assert router.report().yields == ()
+    router.yields([["a", "b"]] * 40, ["b", "b", "a", "c"] * 10)
+    words = "large was right in 20 of 40 labelled disagreements with small, and that one in 10: yield 0.25"
+    assert words in str(router.report())
+    (one,) = router.report().yields
+    assert one.low < 0.25 < one.high
+    router.save(tmp_path / "state")
+    again = Router.load(tmp_path / "state", 2)
+    assert again.report().yields == router.report().yields
+    router.add_model(price=5, name="medium")
+    assert [known.pair for known in router.report().yields] == [(0, 2)]

@@ -65,7 +65,7 @@ class LocalDecider:
         self.objects, self.told, self.off = {}, [], False
         self.forced = None  # a call that is decided instead of the learner's
         self.keys = {}
-        self.trusted, self.gains = None, 0.0  # a model that is trusted instead, and what it gains
+        self.trusted = None  # a model that is trusted instead
         self.invoices = {}
         for settings in proxied:
             metric = (lambda a, b: 0.0) if settings.compare.metric else None
@@ -82,19 +82,21 @@ class LocalDecider:
         if self.off:
             raise Unavailable("the store cannot be written now")
 
-    async def decide(self, name, context, key, group=None):
+    async def decide(self, name, key, told):
         self._check()
+        talk = {one: told[one] for one in ("conversation", "switching") if one in told}
         if key is not None and key in self.keys:
             old = self.keys[key]
             return Ruling(old.id, old.call, old.answer, repeated=True, open=False)
-        found = self.objects[name].decide()
+        found = self.objects[name].decide(**talk)
         call = found.call if hasattr(found, "call") else tuple(range(found.arm + 1))
         if self.forced is not None:
             self.told.append(("forced", found.id))
             call = self.forced
-        ruling = Ruling(found.id, call, call[-1], open=len(call) > 1)
+        turn = getattr(found, "turn", None)
+        ruling = Ruling(found.id, call, call[-1], open=len(call) > 1, turn=turn)
         self.keys[key] = ruling
-        self.told.append(("decide", ruling.id, ruling.call, context))
+        self.told.append(("decide", ruling.id, ruling.call, told.get("context")))
         return ruling
 
     async def feedback(self, name, id, differ, far, digest, spending, failed=()):
@@ -124,8 +126,11 @@ class LocalDecider:
         self.told.append(("recost", prices))
         self.objects[name].recost(prices, 1.0)
 
-    def gain(self, name, low, high):
-        return self.gains
+    def held(self, name, conversation):
+        return self.objects[name].model_of(conversation)
+
+    async def move(self, name, conversation, stage):
+        self.objects[name].move_conversation(conversation, stage)
 
     def settled(self, name):
         self._check()

@@ -38,6 +38,8 @@ class Change:
     alter: Sequence[tuple[int, Any]] = ()  # open decisions that go on
     close: Sequence[tuple[int, Content, int]] = ()  # answers, and the number of answers then
     drop: Sequence[int] = ()  # cancelled decisions
+    talk: Any = None  # a turn of a conversation, and the model that answers it
+    talks: Any = None  # all conversations, for other models
     kept: Sequence[tuple[int, Any]] = ()
     rows: Sequence[Any] = ()  # of the sink
 

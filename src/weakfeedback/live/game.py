@@ -26,6 +26,7 @@ class Choice(NamedTuple):
     counts: Any = None  # counts after the decision; None: deciding counts nothing
     waits: bool = True  # False: no answer is awaited
     chosen: Any = None  # in a replay, what the policy chose now, where something else was played
+    talk: Any = None  # a turn of a conversation, and the model that answers it
 
 
 class Altered(NamedTuple):
@@ -35,6 +36,8 @@ class Altered(NamedTuple):
     counts: Any = None
     terms: Any = None
     policy: Any = None  # another one, for other models; no decision was open
+    talks: Any = None  # and the conversations
+    talk: Any = None  # a turn of a conversation, and the model that answered it
 
 
 class View(NamedTuple):

@@ -15,6 +15,7 @@ from weakfeedback.live.driver import driver_of
 from weakfeedback.live.errors import Refused, UnknownDecision
 from weakfeedback.live.form import Form, origin_of
 from weakfeedback.live.game import EXPLAINED
+from weakfeedback.live.hooks import Hook, Hooks
 from weakfeedback.live.storage import StateError
 from weakfeedback.plaintext import with_article
 from weakfeedback.validate import brief, integer, number
@@ -175,6 +176,35 @@ class Live:
         if self._journal is None:
             raise ValueError("decisions expire only with a journal, which knows their age: see open()")
         return self._journal.expire(age)
+
+    # -- hooks
+
+    def on_decision(self, hook: Hook) -> Hook:
+        """Call ``hook(event)`` after every decision: a dict with ``kind``, ``id`` and what the journal holds of it.
+
+        It is called in the thread of the decision, without a lock, before the caller has its result. An exception is
+        logged and harms nothing. Hooks are not saved. It can be a decorator:
+
+        >>> from weakfeedback import Router
+        >>> router, heard = Router(2, prices=[1, 20], error_cost=100), []
+        >>> @router.on_decision
+        ... def hear(event):
+        ...     heard.append((event["id"], event["call"]))
+        >>> decision = router.decide()
+        >>> heard
+        [(1, [0, 1])]
+        """
+        return self._hook("decision", hook)
+
+    def on_feedback(self, hook: Hook) -> Hook:
+        """Call ``hook(event)`` after every feedback that was learned, as `on_decision` does."""
+        return self._hook("feedback", hook)
+
+    def _hook(self, kind: str, hook: Hook) -> Hook:
+        hooks = self._core.hooks or Hooks()
+        hooks.add(kind, hook)
+        self._core.hooks = hooks
+        return hook
 
     # -- the journal
 

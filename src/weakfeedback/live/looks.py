@@ -50,6 +50,46 @@ class GroupReport:
         return f"{text}; {words.one(0)} differed in {seen} {between(self.interval)}"
 
 
+@dataclass(frozen=True)
+class YieldReport:
+    """In what share of the disagreements of two models, i < j, j is really better, from labels, with its interval."""
+
+    pair: tuple[int, int]
+    labels: int
+    better: int
+    worse: int
+    estimate: float
+    low: float
+    high: float
+
+    def line(self, words: Words) -> str:
+        """Return it in words."""
+        i, j = self.pair
+        seen = f"{words.one(j)} was right in {self.better} of {self.labels} labelled disagreements with {words.one(i)}"
+        share = f"yield {self.estimate:.2f} ({self.low:.2f} to {self.high:.2f})"
+        return f"{seen}, and that one in {self.worse}: {share}"
+
+
+def yield_reports(counts: Any) -> tuple[YieldReport, ...]:
+    """Return what is known of pairs with labels."""
+    if counts is None:
+        return ()
+    found = Yields.of(*counts)
+    numbers = (found.labels, found.better, found.worse, found.estimate, found.low, found.high)
+    return tuple(
+        YieldReport((i, j), *(one[i, j].item() for one in numbers))
+        for i, j in combinations(range(len(found.labels)), 2)
+        if found.labels[i, j]
+    )
+
+
+def talk_words(counts: Any) -> tuple[str, ...]:
+    """Say how many conversations there were."""
+    if not counts.talks:
+        return ()
+    return (f"{counts.talks} conversations have begun; {counts.moved} times one moved up.",)
+
+
 class Looks:
     """What a router with ``context`` offers beside its rounds."""
 
@@ -110,9 +150,15 @@ class Looks:
         found = counted_yields(
             outputs, truth, integer("labels", labels, 1), alpha, len(self._stages), self._game.code.compare
         )
+        self.take_yields(found)
+        return found
+
+    def take_yields(self, found: Yields) -> None:
+        """Decide with these yields from now on."""
+        if not isinstance(self._game, ContextRouterGame):
+            raise Refused(f"yields is for a router with context=[...], not for {self._label}")
         body = {name: getattr(found, name).tolist() for name in ("labels", "better", "worse")}
         self._alter("yields", body)  # type: ignore[attr-defined]
-        return found
 
     def _groups(self, view: View) -> tuple[GroupReport, ...]:
         """Return what is known by group, for every feature."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,6 @@ from weakfeedback.live.answers import (
 from weakfeedback.live.audits import audit_stage, rows_up_to, run_stages, teller
 from weakfeedback.live.cascade import repr_of
 from weakfeedback.live.changing import Changing, elsewhere_or_async
-from weakfeedback.live.core import ALONE
 from weakfeedback.live.errors import Refused, UnknownDecision
 from weakfeedback.live.form import Form, from_state
 from weakfeedback.live.game import View
@@ -38,17 +38,19 @@ from weakfeedback.live.games.context_router import ContextRouterGame, features_o
 from weakfeedback.live.games.promise import PromiseCounts, salt_of
 from weakfeedback.live.games.promised_router import PromisedRouterGame
 from weakfeedback.live.games.router import RouterAnswer, RouterCounts, RouterGame, RouterTerms, terms_of
+from weakfeedback.live.ledger import ALONE
 from weakfeedback.live.live import Live
-from weakfeedback.live.looks import Looks, looks_words, refuse_context
+from weakfeedback.live.looks import Looks, looks_words, refuse_context, talk_words, yield_reports
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
 from weakfeedback.live.promise_report import PromiseCertificate, router_explanation
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.router_report import RouterReport, explanation, make_router_report
 from weakfeedback.live.stages import Rows, make_models
+from weakfeedback.live.talks import TTL, Turn, key_of, turn_of
 from weakfeedback.live.warning import warn_of_prices
 from weakfeedback.settings.catalog import make_policy
 from weakfeedback.stats import add_up
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import integer, number, vector
 from weakfeedback.words import MODELS
 
 __all__ = ["Costed", "Router", "RouterAnswer", "RouterDecision", "RouterReport"]
@@ -62,11 +64,13 @@ class RouterDecision:
     """A decision: call the models of ``call`` and use the answer of ``answer``, the last of them.
 
     If there are several, give their outputs, in this order, as feedback under ``id``. A single model needs no feedback.
+    ``turn``, of a conversation, is "first", "same" or "up": decided, as before, or moved to a dearer model.
     """
 
     id: int
     call: tuple[int, ...]
     answer: int
+    turn: str | None = None  # of a conversation: "first", "same" or "up"
 
 
 class Router(Changing, Promises, Looks, Live, Rounds):
@@ -138,6 +142,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
     _whole = "router"
     _done = "the round is counted"
     _most = ALONE
+    conversation_ttl = TTL  # seconds
 
     def __init__(
         self,
@@ -206,9 +211,11 @@ class Router(Changing, Promises, Looks, Live, Rounds):
 
     @classmethod
     def _form(cls, body: Any) -> Form:
-        if isinstance(body, dict) and "context" in body:
-            return ContextRouterGame.form
-        return PromisedRouterGame.form if isinstance(body, dict) and "promise" in body else RouterGame.form
+        known = body if isinstance(body, dict) else {}
+        form = PromisedRouterGame.form if "promise" in known else RouterGame.form
+        form = ContextRouterGame.form if "context" in known else form
+        rare = {name: (list,) for name in ("conversations", "yields") if name in known}
+        return dataclasses.replace(form, other={**form.other, **rare}) if rare else form
 
     @classmethod
     def _setting(cls, body: Any) -> str:
@@ -232,23 +239,28 @@ class Router(Changing, Promises, Looks, Live, Rounds):
     # -- one sample at a time
 
     def __call__(  # type: ignore[override]
-        self, x: Any, *, group: Any = None, context: Any = None, prices: Any = None
+        self, x: Any, *, group: Any = None, context: Any = None, prices: Any = None, conversation: Any = None
     ) -> RouterAnswer:
-        """Answer for one sample, of which ``context`` and ``prices`` may be known as for `decide`.
+        """Answer for one sample, of which ``context``, ``prices`` and ``conversation`` may be known as for `decide`.
 
         If the answering model raises, the decision is cancelled and nothing is learned from it (with a promise, the
         reference answers then). If another one raises, the comparison is cancelled and the answer stands.
         """
-        found: RouterAnswer = super().__call__(x, *self._request(context, prices), group=group)
+        found: RouterAnswer = super().__call__(x, *self.told_of(group, context, prices, conversation))
         return found
 
     async def acall(
-        self, x: Any, group: Any = None, *, context: Any = None, prices: Any = None
+        self,
+        x: Any,
+        group: Any = None,
+        *,
+        context: Any = None,
+        prices: Any = None,
+        conversation: Any = None,
     ) -> RouterAnswer:
         """Answer for one sample, calling all models of the decision at once; synchronous models run in threads."""
-        found: RouterAnswer = await self._play_async(
-            x, self._request(context, prices) or self._context(group)
-        )
+        known = self.told_of(group, context, prices, conversation)
+        found: RouterAnswer = await self._play_async(x, known)
         return found
 
     # -- many samples
@@ -289,16 +301,65 @@ class Router(Changing, Promises, Looks, Live, Rounds):
 
     # -- by hand
 
-    def decide(self, group: Any = None, *, context: Any = None, prices: Any = None) -> RouterDecision:
+    def decide(
+        self,
+        group: Any = None,
+        *,
+        context: Any = None,
+        prices: Any = None,
+        conversation: Any = None,
+        switching: Any = None,
+    ) -> RouterDecision:
         """Decide for one sample: which models to call, and whose answer counts.
 
         A router made with ``context=["task"]`` takes what is known of the request, ``context={"task": "classify"}``,
         and what it costs on each model, ``prices``, in the order of the stated ones; left out, the stated ones.
+
+        ``conversation`` is a key, a text or an integer: the first request of a key is decided, later ones go to the
+        same model, or to a dearer one if that pays by now with ``switching``, what moving to each model would cost (the
+        prompt that it has not cached). So the price of a model should be the mean over a conversation. A key is
+        forgotten ``conversation_ttl`` seconds after its last request (3600), and if 100,000 others came later. With a
+        promise each turn has its own coin, and after an answer of the reference a conversation stays with it.
+
+        >>> router = Router(2, prices=[1, 20], error_cost=100)
+        >>> [router.decide(conversation="a").turn for _ in range(3)]
+        ['first', 'same', 'same']
         """
-        id, call = self._core.decide(self._request(context, prices) or self._context(group))
+        id, call = self._core.decide(self.told_of(group, context, prices, conversation, switching))
         if self._journal is not None:
             self._give_out(id)
-        return RouterDecision(id, tuple(call), call[-1])
+        return RouterDecision(id, tuple(call), call[-1], turn_of(call))
+
+    def model_of(self, conversation: Any) -> int | None:
+        """Return the model that a conversation is on, None if it is not known any more."""
+        turn = Turn(key_of(conversation), int(time.time()), self.conversation_ttl)
+        found: int | None = self._core.view(lambda _: self._game.talks.look_up(turn).held)
+        return found
+
+    def told_of(
+        self, group: Any, context: Any, prices: Any, conversation: Any = None, switching: Any = None
+    ) -> tuple[Any, ...]:
+        """Return what is known of a request, checked, as the core takes it: for programs that hold the core."""
+        known = self._request(context, prices) or self._context(group)
+        if conversation is None:
+            if switching is not None:
+                raise ValueError("switching goes with conversation, which is left out")
+            return known
+        if prices is not None:
+            raise ValueError("prices must be left out: a conversation is decided at its mean prices")
+        if self.promised is not None and self.promised.budget is not None:
+            raise Refused("conversation goes with agree or error_cost: to keep a budget, one must go down")
+        lost = None if switching is None else vector("switching", switching, at_least=0.0)
+        if lost is not None and lost.size != self._size:
+            raise ValueError(f"switching must be {self._size} numbers, one per model, got {lost.size}")
+        lost_on = None if lost is None else tuple(lost.tolist())
+        turn = Turn(key_of(conversation), int(time.time()), self.conversation_ttl, lost_on)
+        return (*(known or self._game.nothing), None, turn)
+
+    def move_conversation(self, conversation: Any, model: int) -> None:
+        """Let a conversation go on with another model than was decided, such as the one that answered for it."""
+        k = integer("model", model, 0, self._size - 1)
+        self._alter("talk", {"conversation": key_of(conversation), "at": int(time.time()), "model": k})
 
     def decide_many(self, count: int, groups: Any = None, contexts: Any = None) -> list[RouterDecision]:
         """Decide for several samples at once, at most 100: all or, if one is refused, none; ``contexts`` one of each.
@@ -432,8 +493,10 @@ class Router(Changing, Promises, Looks, Live, Rounds):
             counts,
             self._words,
         )
-        more = looks_words(view.policy)
-        return dataclasses.replace(found, groups=self._groups(view), guarantees=(*found.guarantees, *more))
+        more = (*looks_words(view.policy), *talk_words(counts))
+        more = (*found.guarantees, *more)
+        yields = yield_reports(counts.yields)
+        return dataclasses.replace(found, groups=self._groups(view), yields=yields, guarantees=more)
 
     def certificate(self, alpha: float = 0.05) -> Certificate | PromiseCertificate:
         """Return what the comparisons so far prove without labels, at the prices of the models alone.

@@ -43,6 +43,8 @@ class RouterReport(Report):
         What is guaranteed, in words.
     groups : `GroupReport` of every group of requests
         With ``context``: its share, the model that answers there, and how often the first one differed.
+    yields : `YieldReport` of every pair with labelled disagreements
+        In what share of them the dearer model is really better, with its interval.
     """
 
     columns: ClassVar = ("prices", "calls", "answers")
@@ -70,6 +72,7 @@ class RouterReport(Report):
     guarantees: tuple[str, ...]
     words: Words = MODELS
     groups: tuple[Any, ...] = ()
+    yields: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
         size, words, wide = len(self.prices), self.words, self.words.width(5)
@@ -87,6 +90,7 @@ class RouterReport(Report):
             )
         lines += ["", *self._pairs(), ""]
         lines += [*(one.line(words) for one in self.groups), ""] if self.groups else []
+        lines += [*(one.line(words) for one in self.yields), ""] if self.yields else []
         lines += [*self._money(), *self.guarantees]
         return "\n".join(lines)
 

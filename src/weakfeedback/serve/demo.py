@@ -101,7 +101,7 @@ class Load:
             await asyncio.gather(*(self._ask_on(name) for _ in range(-(-count // SLOWER))))
             return
         hardness = [dice.random() for _ in range(count)]
-        contexts = [[2.0 * hard - 1.0, dice.uniform(-1.0, 1.0)] for hard in hardness]
+        contexts: list[Any] = [[2.0 * hard - 1.0, dice.uniform(-1.0, 1.0)] for hard in hardness]
         asked = DecideRequest(count=count, contexts=contexts if kind == "contextual" else None)
         decisions = (await self.service.decide(name, asked))["decisions"]
         items = []

@@ -22,9 +22,17 @@ from weakfeedback.live.live import Live
 from weakfeedback.live.promise_report import PromiseReport
 from weakfeedback.live.report import plain
 from weakfeedback.live.router import Router
+from weakfeedback.live.talks import key_of, turn_in
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.limits import HISTORY_LIMIT, MATRIX_LIMIT, PAIRS_LIMIT, STAGES_LIMIT
-from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, ModelsRequest, Problem, TellRequest
+from weakfeedback.serve.models import (
+    CalibrateRequest,
+    DecideRequest,
+    FeedbackRequest,
+    ModelsRequest,
+    Problem,
+    TellRequest,
+)
 from weakfeedback.serve.outputs import LabelComparator, differ
 from weakfeedback.serve.promised import (
     CHANGES,
@@ -93,6 +101,8 @@ class Kind:
 
     def checked_context(self, live: Any, context: Any) -> tuple[Any, ...]:
         """Return the context, or the group, as the core takes it; Problem if it does not fit."""
+        if isinstance(context, DecideRequest):
+            raise Problem("wrong_context", f"this is for a router, not for a {self.name} learner")
         if isinstance(context, str):
             if not is_promised(self.config):
                 raise Problem("wrong_context", "group goes with a promise: agree or budget", field="group")
@@ -542,14 +552,48 @@ class RouterKind(Compared):
     def make(self, seed: int, compiled: bool) -> Live:
         config, common = self.config, self.common(seed, compiled)
         common |= promise_arguments(config, self.names) if is_promised(config) else unpromised(config)
+        common |= {} if config.context is None else {"context": config.context}
         return Router(len(self.names), config.prices, config.error_cost, **self.code(), **common)
+
+    def named(self, live: Live) -> Live:
+        if self.config.conversation_ttl is not None:
+            live.conversation_ttl = self.config.conversation_ttl  # type: ignore[attr-defined]
+        return super().named(live)
+
+    def checked_context(self, live: Any, context: Any) -> tuple[Any, ...]:
+        if not isinstance(context, DecideRequest):
+            return super().checked_context(live, context)
+        if isinstance(context.context, list):
+            raise Problem("wrong_context", "context must be a table of features, by name", field="context")
+        try:
+            given = (context.context, context.prices, context.conversation, context.switching)
+            found: tuple[Any, ...] = live.told_of(context.group, *given)
+        except ValueError as error:
+            code = error.code if isinstance(error, Refused) else "wrong_context"
+            raise Problem(code, str(error)) from None
+        return found
+
+    def is_same(self, live: Any, body: dict[str, Any], context: Any) -> bool:
+        if not isinstance(context, DecideRequest):
+            return super().is_same(live, body, context)
+        known: Any = context.context or {}
+        told = {name: str(value) for name, value in known.items() if value is not None}
+        talk = None if context.conversation is None else key_of(context.conversation)
+        wanted = (context.group, told, context.prices, talk)
+        return wanted == (
+            body.get("group"),
+            body.get("context", {}),
+            body.get("prices"),
+            body.get("conversation"),
+        )
 
     def code(self) -> dict[str, Any]:
         return {"metric": self.comparator.metric}
 
     def answer(self, body: dict[str, Any], names: list[str]) -> dict[str, Any]:
-        answer = body["answer"]
-        return {"stage": answer, "name": names[answer], "call": [names[k] for k in body["call"]]}
+        answer, said = body["answer"], turn_in(body)
+        told = {"stage": answer, "name": names[answer], "call": [names[k] for k in body["call"]]}
+        return told if said is None else {**told, "turn": said.word(answer)}
 
     def stage(self, body: dict[str, Any]) -> str:
         found: str = self.names[body["answer"]]

@@ -17,8 +17,9 @@ from weakfeedback._version import __version__
 from weakfeedback.engine.compiler.cache import loading_only
 from weakfeedback.journal import Event, fold
 from weakfeedback.journal.events import ENDS, OPENS, Row
-from weakfeedback.live.core import GAP, Core
+from weakfeedback.live.core import Core
 from weakfeedback.live.errors import PendingDecision, Refused
+from weakfeedback.live.ledger import GAP
 from weakfeedback.live.live import Live
 from weakfeedback.serve.activity import RESULTS, Activity
 from weakfeedback.serve.commit import Committer
@@ -436,6 +437,11 @@ class Learner:
         except ValueError as error:
             code = error.code if isinstance(error, Refused) else "invalid"
             raise Problem(code, str(error)) from None
+        return self._settle()
+
+    def move_conversation(self, conversation: str, model: int) -> list[Event]:
+        """Let a conversation go on with the model that answered."""
+        self.live.move_conversation(conversation, model)  # type: ignore[attr-defined]
         return self._settle()
 
     def unseen(self, group: str | None) -> bool:

@@ -181,6 +181,8 @@ Number = Annotated[float, Field(ge=-AMOUNT_LIMIT, le=AMOUNT_LIMIT)]
 Amount = Annotated[float, Field(ge=0.0, le=AMOUNT_LIMIT)]
 Positive = Annotated[float, Field(ge=SMALLEST, le=AMOUNT_LIMIT)]
 Context = Annotated[list[Number], Field(max_length=CONTEXT_LIMIT)]
+Known = dict[Text, Text | int | None]  # features of a request, by name
+Talk = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class Exact(Model):
@@ -268,6 +270,8 @@ class RouterConfig(_Promised):
     kind: Literal["router"]
     models: Annotated[list[Text], Field(min_length=1)]
     prices: list[Amount]
+    context: Annotated[list[Text], Field(max_length=16)] | None = None
+    conversation_ttl: Positive | None = None
 
 
 class AllocationConfig(_Config):
@@ -354,13 +358,18 @@ class ModelsRequest(Model):
 class DecideRequest(Model):
     """Ask for one decision, or ``count`` of them; a contextual learner needs a context (or one for each).
 
-    ``group`` is for a promise: what kind of request it is.
+    ``group`` is for a promise: what kind of request it is. For a router: ``context``, by the names of its features;
+    ``prices``, what this request costs on each model; ``conversation``, whose first request is decided, while later
+    ones stay with its model or move up if that pays with ``switching``, what moving to each model would cost.
     """
 
     count: Annotated[int, Field(ge=1)] | None = None
-    context: Context | None = None
-    contexts: list[Context] | None = None
+    context: Context | Known | None = None
+    contexts: list[Context | Known] | None = None
     group: Text | None = None
+    prices: list[Amount] | None = None
+    conversation: Talk | None = None
+    switching: list[Amount] | None = None
 
 
 class BeginRequest(Model):
@@ -370,13 +379,17 @@ class BeginRequest(Model):
 
 
 class DecisionAnswer(Model):
-    """What to call. ``stage`` and ``name`` answer; an allocation tells amounts by arm instead."""
+    """What to call. ``stage`` and ``name`` answer; an allocation tells amounts by arm instead.
+
+    ``turn``, of a conversation, is first, same or up: decided, as before, or moved to a dearer model.
+    """
 
     id: int
     stage: int | None = None
     name: str | None = None
     call: list[str] | None = None
     allocation: dict[str, float] | None = None
+    turn: Literal["first", "same", "up"] | None = None
     expires: str | None
     repeated: bool
 

@@ -79,6 +79,7 @@ class Service:
     begin = deciding.begin
     tell = answering.tell
     unseen = answering.unseen
+    move_conversation = answering.move_conversation
     feedback = answering.feedback
     feedback_batch = answering.feedback_batch
     cancel = answering.cancel

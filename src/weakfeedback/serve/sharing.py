@@ -20,7 +20,7 @@ from weakfeedback.plaintext import counted
 from weakfeedback.serve.config import ConfigError
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import Problem
-from weakfeedback.serve.recover import recover_all
+from weakfeedback.serve.recover import Recovered, recover_all
 
 if TYPE_CHECKING:
     from weakfeedback.serve.service import Service
@@ -92,6 +92,7 @@ class Sharing:
         """Serve nothing: the session has ended, and others may have taken over."""
         self.shards.clear()
         self._owners.clear()
+        self._broken.clear()
 
     async def _run(self) -> None:
         while True:
@@ -140,6 +141,9 @@ class Sharing:
         """Return what to do next to have a fair share."""
         staying = sorted(id for id, member in self.members.items() if member.address)
         mine = sorted(held)
+        unread = [number for number in mine if number not in self.shards and number not in self._broken]
+        if unread:  # something failed after they were taken
+            return self._serve, unread
         if not staying:
             return None
         share = 0
@@ -165,27 +169,46 @@ class Sharing:
                 self._begun.set()
 
     async def _take(self, numbers: list[int]) -> None:
-        service = self._service
-        (store, committer), options, began = service.held(), service.options, time.perf_counter()
-        taken = await service.steps.wait(committer.run(lambda: store.shards.take(numbers)))
-        reader = service.reader
-        if not taken or reader is None:
+        store, committer = self._service.held()
+        taken = await self._service.steps.wait(committer.run(lambda: store.shards.take(numbers)))
+        if taken:
+            await self._serve(taken)
+
+    async def _serve(self, taken: list[int]) -> None:
+        """Read the learners of shards that were taken, and serve them."""
+        service, began = self._service, time.perf_counter()
+        (store, _), options, reader = service.held(), service.options, service.reader
+        if reader is None:
             return
 
-        def read() -> Any:
-            wanted = lambda name: shard_of(name) in taken  # noqa: E731
+        def is_lost() -> bool:  # while this waited
+            return service.store is not store or service.state != "ready"
+
+        def read(numbers: Sequence[int]) -> Any:
+            wanted = lambda name: shard_of(name) in numbers  # noqa: E731
             return recover_all(
                 reader, trust=options.trust_log, clock=options.clock, compiled=options.compiled, wanted=wanted
             )
 
         try:
-            found = await asyncio.to_thread(read)
-        except JournalError as error:  # nothing may be repaired silently, and nobody else shall fail at it
-            log.error("the learners of shards %s cannot be read: %s", taken, error)
-            self._broken |= dict.fromkeys(taken, str(error))
+            found = await asyncio.to_thread(read, taken)
+        except JournalError:  # each alone, to find out which
+            found = Recovered()
+            for number in taken:
+                try:
+                    one = await asyncio.to_thread(read, [number])
+                except (
+                    JournalError
+                ) as error:  # nothing may be repaired silently, and nobody else shall fail at it
+                    log.error("the learners of shard %d cannot be read: %s", number, error)
+                    self._broken[number] = str(error)
+                else:
+                    found.learners += one.learners
+                    found.warnings += one.warnings
+                    found.empty |= one.empty
+        if is_lost():
             return
-        if service.store is not store:
-            return
+        taken = [number for number in taken if number not in self._broken]
         for words in found.warnings:
             log.warning(words)
         service.learners |= {learner.name: learner for learner in found.learners}
@@ -197,6 +220,8 @@ class Sharing:
             if not self._begun.is_set():
                 raise
             log.error("learners arrived that the configuration does not fit: %s", error)
+        if is_lost():
+            return
         self.shards.update(taken)
         log.warning("shards %s were taken: %s", taken, counted(len(found.learners), "learner"))
         service.steps.compile(found.learners)
@@ -223,6 +248,14 @@ class Sharing:
                 del service.empty[name]
             await service.steps.wait(committer.run(lambda: store.shards.release(numbers)))
         log.warning("shards %s were released: %s", numbers, counted(len(left), "learner"))
+
+    def words(self) -> str:
+        """Return what is served here, and where the rest is."""
+        others = sorted(
+            member.address for member in self.members.values() if member.address not in ("", self.address)
+        )
+        told = f"serves {len(self.shards)} of {SHARDS} shards"
+        return f"{told}; the other learners are at {', '.join(others)}" if others else told
 
     # -- requests
 

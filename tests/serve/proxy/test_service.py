@@ -641,3 +641,32 @@ def test_a_standby_starts_refuses_and_serves_its_models_when_it_owns(tmp_path):
             await service.stop()
 
     asyncio.run(work())
+
+
+def test_features_group_the_requests_and_prices_are_those_of_the_request(tmp_path):
+    """Second looks by header, system prompt, tools and length; decided at what this request is expected to cost."""
+    table = learner(features=["header:x-task", "system", "tools", "length"])
+    for one in table["stage"]:
+        one["price"] = {"input": one["price"]["output"] / 10, "output": one["price"]["output"]}
+
+    async def work():
+        async with chatting(tmp_path / "s.db", table) as chat:
+            for k in range(40):
+                await chat.ask(
+                    f"Please tell me: what is {k} * 7?" + " please" * (200 if k % 2 else 0),
+                    x_task=f"t{k % 2}",
+                )
+            events = await chat.service.events("support", -1, 1000)
+            report = await chat.service.report("support")
+            return events, report, await chat.service.info("support")
+
+    events, report, info = asyncio.run(work())
+    assert info["policy"] == "Second-looks"
+    bodies = [event.body for event in events if event.kind == "decide"]
+    assert {one["context"]["header:x-task"] for one in bodies} == {"t0", "t1"}
+    assert {one["context"]["length"] for one in bodies} == {"4 to 15 tokens", "256 to 1023 tokens"}
+    assert all("system" not in one["context"] for one in bodies)
+    short, long = (one["prices"] for one in bodies[-2:])
+    assert all(one < two for one, two in zip(short, long))
+    assert long == sorted(long)
+    assert {one["group"] for one in report["details"]["groups"]} >= {"t0", "t1"}

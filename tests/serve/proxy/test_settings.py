@@ -130,7 +130,7 @@ STAGE = ("learner", 0, "stage", 0)
         (("learner", 0, "fallback"), "larg", r"got 'larg'; did you mean large\?"),
         (("learner", 0, "baseline"), "huge", "baseline must be one of small, medium, large"),
         (("learner", 0, "compare"), {"type": "number", "tol": 1}, "a tolerance must not be used"),
-        (("learner", 0, "features"), ["messages"], "for kind contextual, and left out for others"),
+        (("learner", 0, "features"), ["messages"], "for kind router be some of header:NAME"),
         (("learner", 0, "stage"), [], "must be 1 to 64 tables"),
         (("learner", 0, "api_key"), "sk-secret-123", "must not stand in this file"),
         (("learner", 0, "error_costs"), 1, "did you mean error_cost"),

@@ -492,7 +492,7 @@ class CascadeGame:
         arm = self.select(rng)
         if type(arm) is not int or not 0 <= arm < self.K:
             arm = checked_arm(self.policy, arm, self.K)
-        return NEW(Choice, (arm, (arm, counts, terms), None, True, None))
+        return NEW(Choice, (arm, (arm, counts, terms), None, True, None, None))
 
     def _record_of_two(
         self, id: int, decided: int, outputs: Sequence[Any], terms: Terms, content: Content | None = None

@@ -23,6 +23,7 @@ from weakfeedback.live.games.router import (
     terms_of,
 )
 from weakfeedback.live.storage import StateError
+from weakfeedback.live.talks import Turn, turn_in
 from weakfeedback.routing.yields import Yields
 from weakfeedback.stats import add_up
 from weakfeedback.validate import brief, integer
@@ -57,6 +58,7 @@ class ContextRouterGame(RouterGame):
     """One decision of a router that knows features of a request. Groups are numbered as they come, and then no more."""
 
     needs: tuple[str, ...] = (*RouterGame.needs, "turn_to", "price")  # type: ignore[assignment]
+    nothing = (NOTHING,)
     form = Form(
         (*RouterGame.form.arguments, Argument("context", "data", (list,))),
         {**RouterGame.form.other, "labels": (list,)},
@@ -107,10 +109,16 @@ class ContextRouterGame(RouterGame):
         terms: RouterTerms,
         request: Request = NOTHING,
         played: ContextCall | None = None,
+        turn: Turn | None = None,
     ) -> Choice:
         """Ask the policy which models to call for this request; in a replay, ``played`` were called instead."""
         known = self._known(counts, terms)
         counts, groups = self._numbered(counts, request)
+        turn = None if turn is None else self.talks.look_up(turn)
+        if turn is not None and turn.held is not None:
+            made = self._stay(rng, counts, terms, known, turn, groups, played)
+            call = self._spoken(ContextCall.of(made.decided, made.decided.own, groups, request), turn)
+            return made._replace(decided=call, chosen=call)
         prices = terms.prices if request.prices is None else list(request.prices)
         self._turn(LayeredCall((), (), groups))
         if request.prices is not None:
@@ -122,7 +130,8 @@ class ContextRouterGame(RouterGame):
         self._turn(call)
         self.start(self._bools(call), rng)
         after = counts.after_decision(call, prices)
-        return Choice(call, known._replace(call=call, prices=prices), after, len(call) > 1, chosen)
+        why = known._replace(call=call, prices=prices)
+        return self._said(Choice(call, why, after, len(call) > 1, chosen), turn)
 
     def _numbered(self, counts: RouterCounts, request: Request) -> tuple[RouterCounts, tuple[int, ...]]:
         """Return the number of the group of each feature, and the counts that know its label."""
@@ -151,7 +160,7 @@ class ContextRouterGame(RouterGame):
         """Decide with what labelled disagreements yield from now on."""
         found = Yields.of(body["labels"], body["better"], body["worse"])
         self.driver.alter(lambda policy: policy.take_yields(found.cautious))
-        return Altered(body)
+        return Altered(body, counts._replace(yields=(found.labels, found.better, found.worse)))
 
     # -- what the log and a state hold
 
@@ -163,7 +172,7 @@ class ContextRouterGame(RouterGame):
 
     def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
         played = self._layered(body)
-        return played.request, played
+        return played.request, played, turn_in(body)
 
     def _layered(self, body: dict[str, Any]) -> ContextCall:
         groups = tuple(integer("a group", g, 0, int(self.policy.G)) for g in body["groups"])
@@ -185,6 +194,8 @@ class ContextRouterGame(RouterGame):
 
     def state(self, counts: RouterCounts, terms: RouterTerms, kept: Mapping[int, Any]) -> dict[str, Any]:
         found = super().state(counts, terms, kept)
+        if counts.yields is not None:
+            found["yields"] = [one.tolist() for one in counts.yields]
         return {**found, "context": list(self.names), "labels": [list(one) for one in counts.labels]}
 
     def restore(self, body: dict[str, Any]) -> tuple[RouterCounts, RouterTerms, Mapping[int, Any]]:
@@ -198,7 +209,12 @@ class ContextRouterGame(RouterGame):
         )
         if not sound:
             raise StateError(f"the labels of groups are damaged: {short(labels)}")
-        return counts._replace(labels=tuple(map(tuple, labels))), terms, kept
+        yields = None
+        if "yields" in body:
+            yields = tuple(np.array(one, dtype=np.int64) for one in body["yields"])
+            if len(yields) != 3 or any(one.shape != (self.K, self.K) or (one < 0).any() for one in yields):
+                raise StateError("the yields are damaged")
+        return counts._replace(labels=tuple(map(tuple, labels)), yields=yields), terms, kept
 
 
 def features_of(context: Any) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ from weakfeedback.live.games.router import (
     terms_of,
 )
 from weakfeedback.live.storage import StateError
+from weakfeedback.live.talks import Turn, turn_in
 
 NOT_CALLED = -1
 OFFERS = {
@@ -57,6 +58,7 @@ OFFERS = {
 class Called(tuple[int, ...]):
     """The models of a decision, the answering one last, with its group and its coin."""
 
+    said: Turn | None = None  # a turn of a conversation
     group: str | None
     first: int  # the model whose answer might have gone out, or goes out
     chance: float  # of its comparison
@@ -73,6 +75,8 @@ class Called(tuple[int, ...]):
         found: dict[str, Any] = {"call": list(self), "answer": self[-1]}
         if self.chance != 1.0:
             found |= {"first": self.first, "chance": self.chance}
+        if self.said is not None:
+            found |= self.said.body()
         return found if self.group is None else {**found, "group": self.group}
 
 
@@ -80,6 +84,7 @@ class PromisedRouterGame(RouterGame):
     """One decision of a router with the policy Promise, asked stage by stage before any answer is known."""
 
     needs = ("next_stage", "update", "turn_to", "lost")
+    nothing = (None,)
     learns_failures = True  # a model that fails frees what its comparison has reserved
     setting = "adaptive"
     teaching_draws = False
@@ -99,7 +104,7 @@ class PromisedRouterGame(RouterGame):
     def __init__(self, K: int, code: Comparer, timeout: float | None) -> None:
         super().__init__(K, code, timeout)
         self.alters = {"recost": self.recost, "promise": self.change, "self_check": self.check_again}
-        self.alters |= {"unseen": self.unseen, "models": self.change_models}
+        self.alters |= {"unseen": self.unseen, "models": self.change_models, "talk": self.move_talk}
         self.refuses = OFFERS
         self._no_chances = freeze(np.zeros(0))
 
@@ -128,21 +133,36 @@ class PromisedRouterGame(RouterGame):
         terms: RouterTerms,
         group: str | None = None,
         played: Called | None = None,
+        turn: Turn | None = None,
     ) -> Choice:
-        """Ask the policy which models to call; a decision for one model alone is learned at once."""
-        chosen = self._asked(rng, group)
+        """Ask the policy which models to call; a decision for one model alone is learned at once.
+
+        A conversation that can only go to the reference is not asked for: it earns no tokens.
+        """
+        R = terms.promise.reference
+        turn = None if turn is None else self.talks.look_up(turn)
+        free = turn is None or turn.held is None or self._may_stay(turn.held, group, R)
+        chosen = self._asked(rng, group) if free else Called((R,), group)
         call = chosen if played is None else played
-        if len(call) == 1:
+        chosen.said = call.said = turn
+        if len(call) == 1 and free:
             self.turn(group_number(group), call.first, call.chance)
             self.learn_from(call[0], self._numbers(call, ()), self._no_scores, self._no_chances, rng)
-        R = terms.promise.reference
         after = counts.after_decision(call, terms.prices, R)
+        after = after if turn is None else after.after_turn(turn, call[-1])
         drawn = is_open(call.chance) and len(call) > 1
         spent = after.spent - counts.spent
         cheap = call[-1] != R
         more = Share(1, int(cheap), int(drawn), 0.0, spent, terms.prices[R])
         after = after._replace(promise=counts.promise.plus(group, more))
-        return Choice(call, Why(call), after, len(call) > 1, chosen)
+        talk = None if turn is None else (turn, call[-1])
+        return Choice(call, Why(call), after, len(call) > 1, chosen, talk)
+
+    def _may_stay(self, held: int, group: str | None, reference: int) -> bool:
+        """Whether a conversation may stay with a cheap model: while the policy chooses that one."""
+        policy: Any = self.driver.write_back()
+        bucket = policy.bucket_of(group_number(group))
+        return bool(policy.shadow or (held != reference and int(policy.model[bucket]) == held))
 
     def _asked(self, rng: np.random.Generator, group: str | None) -> Called:
         """Return the models that the policy calls; no answer can change that."""
@@ -310,7 +330,8 @@ class PromisedRouterGame(RouterGame):
         policy = with_models(self.driver.write_back(), new.costs, kept, reference)
         promised = old._replace(reference=reference, since=since, names=None)
         after = counts.after_models(kept, new.prices)
-        return Altered(body, after, new._replace(promise=promised), policy)
+        talks = self.talks.with_models(kept)
+        return Altered(body, after, new._replace(promise=promised), policy, talks)
 
     def unseen(self, body: dict[str, Any], counts: RouterCounts, terms: Any, rng: Any) -> Altered:
         """Let an answer go out although the reference failed; its request is counted already."""
@@ -340,7 +361,7 @@ class PromisedRouterGame(RouterGame):
         return decided.body()
 
     def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        return body.get("group"), self._called(body)
+        return body.get("group"), self._called(body), turn_in(body)
 
     def decided_from(self, body: dict[str, Any], terms: RouterTerms) -> Called:
         return self._called(body)
@@ -378,5 +399,6 @@ class PromisedRouterGame(RouterGame):
     def restore(self, body: dict[str, Any]) -> tuple[RouterCounts, RouterTerms, Any]:
         counts = RouterCounts.from_state(self.K, body["counts"], body["core"]["ledger"]["rounds"])
         promised, kept = promise_from(body["promise"], self.K)
+        self.talks.restore(body.get("conversations", ()), self.K)
         terms = terms_of(body["prices"], 1.0, self.K)._replace(promise=promised)
         return counts._replace(promise=kept), terms, {}

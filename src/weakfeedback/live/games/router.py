@@ -40,6 +40,7 @@ from weakfeedback.live.games.comparing import (
 )
 from weakfeedback.live.stages import make_models
 from weakfeedback.live.storage import StateError
+from weakfeedback.live.talks import TURNS, Talks, Turn, turn_in
 from weakfeedback.routing.policies.pay_to_compare import PayToCompare
 from weakfeedback.routing.prices import model_prices
 from weakfeedback.stats import add_up
@@ -48,15 +49,23 @@ from weakfeedback.validate import integer, number
 ARRAYS = ("differed", "compared", "calls", "answers")
 NUMBERS = ("cancelled", "learned", "asked")
 SUMS = ("spent", "alone", "allowed", "wasted")
+RARE = ("gone", "talks", "moved")  # numbers that a state holds if they are not 0
 FORGETS = {"certificate": "certificate is not offered for {} with a memory: use audit"}
 NO_WARM = {"warm_start": "warm_start is not for {}, which has no warm_pairs()"}
 FIXED = {"models": "the models of {} cannot be changed while it runs"}
 Call = tuple[int, ...]  # models, in increasing order
 
 
+class Spoken(tuple[int, ...]):
+    """The models called for a turn of a conversation."""
+
+    said: Turn
+
+
 class LayeredCall(tuple[int, ...]):
     """The models called for a policy that must be told its round again, by ``turn_to``, before it learns from it."""
 
+    said: Turn | None = None  # a turn of a conversation
     own: Call  # the models that its first layer called
     groups: tuple[int, ...]  # of the request
 
@@ -150,6 +159,9 @@ class RouterCounts(NamedTuple):
     promise: Any = None  # `PromiseCounts`, where something is promised
     labels: tuple[tuple[str | None, ...], ...] = ()  # of the groups of each feature, where features are known
     gone: int = 0  # answers of models that are no longer there
+    yields: tuple[np.ndarray, ...] | None = None  # labelled disagreements of pairs, and who was right
+    talks: int = 0  # conversations begun,
+    moved: int = 0  # and moves up
 
     @classmethod
     def of(cls, prices: list[float]) -> RouterCounts:
@@ -179,6 +191,12 @@ class RouterCounts(NamedTuple):
         asked = self.asked + (len(call) > 1)
         return self._replace(calls=calls, answers=answers, spent=spent, asked=asked, alone=alone)
 
+    def after_turn(self, turn: Turn, model: int) -> RouterCounts:
+        """Count a turn of a conversation that this model answers."""
+        if turn.held is None:
+            return self._replace(talks=self.talks + 1)
+        return self._replace(moved=self.moved + 1) if model > turn.held else self
+
     def after_comparison(self, call: Call, differ: np.ndarray, learned: int = 1) -> RouterCounts:
         """Count a comparison of the answers of these models; ``differ`` is indexed by model."""
         compared = self.compared.copy()
@@ -203,14 +221,15 @@ class RouterCounts(NamedTuple):
         )
         differed, compared = (square_of(one, kept, none) for one in (self.differed, self.compared))
         gone = self.decided - sum(answers)
+        yields = None if self.yields is None else tuple(square_of(one, kept, none) for one in self.yields)
         news = self._replace(differed=differed, compared=compared, calls=calls, answers=answers, gone=gone)
-        return news.after_recost(prices)
+        return news._replace(yields=yields).after_recost(prices)
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain data."""
         arrays = {name: storage.encode(np.array(getattr(self, name), dtype=np.int64)) for name in ARRAYS}
-        gone = {"gone": self.gone} if self.gone else {}
-        return arrays | {name: getattr(self, name) for name in NUMBERS + SUMS} | gone
+        rare = {name: getattr(self, name) for name in RARE if getattr(self, name)}
+        return arrays | {name: getattr(self, name) for name in NUMBERS + SUMS} | rare
 
     @classmethod
     def from_state(cls, models: int, state: Any, learned: int) -> RouterCounts:
@@ -218,8 +237,8 @@ class RouterCounts(NamedTuple):
         square = np.zeros((models, models), dtype=np.int64)
         fresh = dict(zip(ARRAYS, (square, square, square[0], square[0])))
         found = storage.restored_counts(
-            {"gone": 0, **state} if isinstance(state, dict) else state,
-            {**fresh, **dict.fromkeys((*NUMBERS, "gone"), 0), **dict.fromkeys(SUMS, 0.0)},
+            {**dict.fromkeys(RARE, 0), **state} if isinstance(state, dict) else state,
+            {**fresh, **dict.fromkeys(NUMBERS + RARE, 0), **dict.fromkeys(SUMS, 0.0)},
         )
         counts = cls(
             **{**found, "calls": tuple(found["calls"].tolist()), "answers": tuple(found["answers"].tolist())}
@@ -231,7 +250,7 @@ class RouterCounts(NamedTuple):
             and not np.tril(counts.compared).any()
             and (answers >= 0).all()
             and (answers <= calls).all()
-            and counts.gone >= 0
+            and min(counts.gone, counts.talks, counts.moved) >= 0
             and 0 <= counts.cancelled <= counts.decided
             and 0 <= counts.learned <= counts.asked <= counts.decided
             and all(0.0 <= found[name] < math.inf for name in SUMS)
@@ -274,10 +293,13 @@ class RouterGame:
     )
     resize = wants = None
     names: tuple[str, ...] = ()  # of features of a request
+    nothing: tuple[Any, ...] = ()  # what stands first in a context where nothing is known of a request
 
     def __init__(self, K: int, code: Comparer, timeout: float | None) -> None:
         self.K, self.code, self.timeout = K, code, timeout
         self.alters = {"recost": self.recost, "warm": self.warm, "models": self.change_models}
+        self.alters["talk"] = self.move_talk
+        self.talks = Talks()
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         call, differ = freeze(np.zeros(1, dtype=np.bool_)), freeze(np.zeros((1, 1), dtype=np.bool_))
@@ -319,11 +341,19 @@ class RouterGame:
     # -- one round
 
     def choose(
-        self, rng: np.random.Generator, counts: RouterCounts, terms: RouterTerms, played: Call | None = None
+        self,
+        rng: np.random.Generator,
+        counts: RouterCounts,
+        terms: RouterTerms,
+        played: Call | None = None,
+        turn: Turn | None = None,
     ) -> Choice:
         """Ask the policy which models to call; in a replay, ``played`` were called instead."""
         known = self._known(counts, terms)
         groups = played.groups if isinstance(played, LayeredCall) else ()
+        turn = None if turn is None else self.talks.look_up(turn)
+        if turn is not None and turn.held is not None:
+            return self._stay(rng, counts, terms, known, turn, groups, played)
         if self.turn is not None:
             self._turn(LayeredCall((), (), groups))
         chosen = tuple(np.flatnonzero(checked_call(self.policy, self.select(rng), self.K)).tolist())
@@ -333,7 +363,66 @@ class RouterGame:
         self._turn(call)
         self.start(self._bools(call), rng)
         after = counts.after_decision(call, terms.prices)
-        return Choice(call, known._replace(call=call), after, len(call) > 1, chosen)
+        return self._said(Choice(call, known._replace(call=call), after, len(call) > 1, chosen), turn)
+
+    # -- conversations
+
+    def _stay(
+        self,
+        rng: np.random.Generator,
+        counts: RouterCounts,
+        terms: RouterTerms,
+        known: Known,
+        turn: Turn,
+        groups: tuple[int, ...],
+        played: Call | None,
+    ) -> Choice:
+        """Stay with the model of a conversation, or move up; nothing is compared."""
+        if self.turn is not None:
+            self._turn(LayeredCall((), (), groups))
+        model = played[-1] if played is not None else self._model_of(turn, counts, terms)
+        call: Any = LayeredCall((model,), (model,), groups) if self.turn is not None else (model,)
+        self._turn(call)
+        self.start(self._bools(call), rng)
+        after = counts.after_decision(call, terms.prices)
+        return self._said(Choice(call, known._replace(call=call), after, False, call), turn)
+
+    def _model_of(self, turn: Turn, counts: RouterCounts, terms: RouterTerms) -> int:
+        """Return the model of a conversation: a dearer one where that would answer now, and the switch pays."""
+        held: Any = turn.held
+        lower = getattr(self.driver.write_back(), "lower", None)
+        now = (
+            self.settled(counts, terms) if lower is None else int(lower(np.zeros(self.K + 1, dtype=np.bool_)))
+        )
+        if now <= held:
+            return int(held)
+        s, f = 1.0 + counts.differed[held, now], 1.0 + counts.compared[held, now] - counts.differed[held, now]
+        if lower is not None:  # what is known of requests like this one
+            s, f, _ = self.policy.estimate(held, now)
+        share = s / (s + f)
+        gain = share * terms.error_cost - (terms.prices[now] - terms.prices[held])
+        lost = 0.0 if turn.switching is None else turn.switching[now]
+        return now if gain > lost / TURNS else int(held)
+
+    def _said(self, choice: Choice, turn: Turn | None) -> Choice:
+        """Return the choice of a turn of a conversation."""
+        if turn is None:
+            return choice
+        call = self._spoken(choice.decided, turn)
+        chosen = call if choice.chosen is choice.decided else self._spoken(choice.chosen, turn)
+        after = choice.counts.after_turn(turn, call[-1])
+        return choice._replace(decided=call, counts=after, chosen=chosen, talk=(turn, call[-1]))
+
+    def _spoken(self, call: Call, turn: Turn) -> Call:
+        found: Any = call if isinstance(call, LayeredCall) else Spoken(call)
+        found.said = turn
+        made: Call = found
+        return made
+
+    def move_talk(self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: Any) -> Altered:
+        """Let a conversation go on with another model than was decided: the one that answered."""
+        turn: Any = turn_in(body)
+        return Altered(body, talk=(turn, integer("model", body["model"], 0, self.K - 1)))
 
     def _known(self, counts: RouterCounts, terms: RouterTerms) -> Known:
         """Return what explains the next decision; for a policy that looks ahead, also what it expects."""
@@ -477,7 +566,8 @@ class RouterGame:
         """Go on with other models: what is known of pairs that stay is kept, and a period of prices begins."""
         new, kept = self._other_terms(body, terms), body["kept"]
         policy: Any = self.driver.write_back()
-        return Altered(body, counts.after_models(kept, new.prices), new, policy.with_models(new.costs, kept))
+        after = counts.after_models(kept, new.prices)
+        return Altered(body, after, new, policy.with_models(new.costs, kept), self.talks.with_models(kept))
 
     def _other_terms(self, body: dict[str, Any], terms: RouterTerms) -> RouterTerms:
         stayed = [was for was in body["kept"] if was >= 0]
@@ -501,10 +591,12 @@ class RouterGame:
 
     def opened(self, decided: Call) -> dict[str, Any]:
         own = {"own": list(decided.own)} if isinstance(decided, LayeredCall) else {}
-        return {"call": list(decided), "answer": decided[-1], **own}
+        said: Turn | None = getattr(decided, "said", None)
+        talk = {} if said is None else said.body()
+        return {"call": list(decided), "answer": decided[-1], **own, **talk}
 
     def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        return (self._layered(body),)
+        return (self._layered(body), turn_in(body))
 
     def decided_from(self, body: dict[str, Any], terms: RouterTerms) -> Call:
         return self._layered(body)
@@ -558,6 +650,7 @@ class RouterGame:
         return call
 
     def state(self, counts: RouterCounts, terms: RouterTerms, kept: Mapping[int, Any]) -> dict[str, Any]:
+        talks = {"conversations": self.talks.state()} if len(self.talks) else {}
         return {
             "prices": terms.prices,
             "error_cost": terms.error_cost,
@@ -565,8 +658,10 @@ class RouterGame:
             "compare": self.code.compare is not None,
             "metric": self.code.metric is not None,
             "counts": counts.state(),
+            **talks,
         }
 
     def restore(self, body: dict[str, Any]) -> tuple[RouterCounts, RouterTerms, Mapping[int, Any]]:
         counts = RouterCounts.from_state(self.K, body["counts"], body["core"]["ledger"]["rounds"])
+        self.talks.restore(body.get("conversations", ()), self.K)
         return counts, terms_of(body["prices"], body["error_cost"], self.K), {}

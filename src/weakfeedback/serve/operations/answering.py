@@ -164,6 +164,12 @@ async def tell(service: Service, name: str, id: int, given: TellRequest) -> dict
     return {"id": id, "stage": stage, "name": stage_name, "answer": answer, "repeated": repeated}
 
 
+async def move_conversation(service: Service, name: str, conversation: str, model: int) -> None:
+    """Let a conversation go on with the model that answered, where that is another than was decided."""
+    learner = service.learner(name)
+    await service.steps.run(learner, learner.move_conversation, conversation, model)
+
+
 async def unseen(service: Service, name: str, group: str | None) -> bool:
     """Count an answer that goes out because the reference failed; False if the promise has no room for it."""
     learner = service.learner(name)

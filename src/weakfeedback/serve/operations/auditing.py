@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from weakfeedback.canonical import digest_of
 from weakfeedback.journal import Event
 from weakfeedback.live.report import plain
+from weakfeedback.routing.yields import Yields, yields
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import AuditLabels, AuditRequest, Problem
 from weakfeedback.serve.operations.teaching import run_once
@@ -83,6 +86,7 @@ def _end_audit(learner: Learner, number: int, given: AuditLabels) -> list[Event]
     outputs = [["="] * (known["arm"] + 1) if labels is None else labels for labels in known["rows"]]
     truth = [told.get(str(row), "=") for row in range(len(outputs))]
     found = live.audit_outputs(outputs, truth, known["alpha"], known["arm"])
+    _take_yields(live, outputs, truth)
     result = {"low": found.low, "high": found.high, "against": plain(found.against), "text": str(found)}
     return learner.audit(
         {
@@ -93,6 +97,17 @@ def _end_audit(learner: Learner, number: int, given: AuditLabels) -> list[Event]
             "count": found.labels,
         }
     )
+
+
+def _take_yields(live: Any, outputs: list[list[str]], truth: list[str]) -> None:
+    """Let a router with features decide with what the labelled disagreements yield."""
+    if getattr(live, "features", None) is None or not hasattr(live.core.game, "take_yields"):
+        return
+    size, models = len(outputs[0]), len(live.prices)
+    found = yields(outputs, truth, labels=len(outputs))
+    more = ((0, models - size), (0, models - size))
+    labels, better, worse = (np.pad(one, more) for one in (found.labels, found.better, found.worse))
+    live.take_yields(Yields.of(labels, better, worse))
 
 
 async def audit_told(service: Service, name: str, audit: int) -> dict[str, Any]:

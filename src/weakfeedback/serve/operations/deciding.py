@@ -111,10 +111,20 @@ async def _find_repeated(
     return [{**_describe(learner, event), "repeated": True} for event in events]
 
 
+def is_routed(given: DecideRequest) -> bool:
+    """Whether a request says what only a router can be told."""
+    own = (given.prices, given.conversation, given.switching)
+    return isinstance(given.context, dict) or any(one is not None for one in own)
+
+
 def _contexts(given: DecideRequest | None) -> list[Any]:
     """Return one context for each requested decision, None where there is none."""
     if given is None:
         return [None]
+    if is_routed(given):
+        if given.contexts is not None or given.count is not None:
+            raise Problem("invalid", "contexts and count go without conversation and prices", field="count")
+        return [given]
     if given.group is not None and (given.context is not None or given.contexts is not None):
         raise Problem(
             "invalid", "group goes with a promise, context with a contextual learner", field="group"
@@ -123,7 +133,7 @@ def _contexts(given: DecideRequest | None) -> list[Any]:
         if given.context is not None or given.count not in (None, len(given.contexts)) or not given.contexts:
             raise Problem("invalid", "contexts must be at least one, and as many as count", field="contexts")
         check_batch(len(given.contexts))
-        return list(given.contexts)
+        return [DecideRequest(context=one) if isinstance(one, dict) else one for one in given.contexts]
     count = 1 if given.count is None else given.count
     check_batch(count)
     return [given.context if given.group is None else given.group] * count

@@ -207,7 +207,10 @@ class Page:
             "at_risk": [(name, promise["note"]) for name, promise in self._kept_or_not() if promise["risk"]],
             "ready": service.state == "ready",
             "state": service.state,
-            "state_words": LIVE_STATES.get(service.state, ""),
+            "shared": service.sharing is not None,
+            "state_words": LIVE_STATES.get(service.state, "")
+            if service.sharing is None
+            else service.sharing.words(),
             "full": full,
             "durability_words": "on disk before it is answered"
             if full

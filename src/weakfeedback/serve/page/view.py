@@ -355,6 +355,7 @@ def _trust(
         {"state": "open" if text.startswith("No bound") else "good", "text": text}
         for text in details.get("guarantees") or ()
     ]
+    found += [{"state": "good", "text": _yield_words(one, watch)} for one in details.get("yields") or ()]
     audit = next((one for one in reversed(watch.audits) if one.get("verdict")), None)
     if audit is not None:
         good = audit["verdict"] == "optimal"
@@ -365,6 +366,16 @@ def _trust(
             {"state": "open", "text": "Never audited: a few labels would tell whether the stop is right."}
         )
     return found
+
+
+def _yield_words(known: dict[str, Any], watch: Activity) -> str:
+    """Say in what share of the disagreements of two models the dearer one is really better."""
+    low, high = (watch.names[k] for k in known["pair"])
+    counted_labels = counted(known["labels"], "labelled disagreement")
+    return (
+        f"Where {low} and {high} differ, {high} is really better in {share(known['estimate'])} "
+        f"({share(known['low'])} to {share(known['high'])}), by {counted_labels}."
+    )
 
 
 def promise_statements(promised: PromiseReport) -> list[dict[str, str]]:

@@ -100,6 +100,21 @@ class UpstreamMetrics:
                         note(at, column, amount)
 
 
+def prices_expected(settings: ProxySettings, invoice: Invoice, characters: int) -> list[float]:
+    """Return what a request of so many characters is expected to cost on each stage, in rising order.
+
+    Its input by what a stage has reported for characters so far, its output and seconds by their means.
+    """
+    found: list[float] = []
+    for stage, line in zip(settings.stages, invoice.lines):
+        share = line.reported / line.characters if line.characters else 1.0 / PER_TOKEN
+        made = line.made / line.complete if line.complete else float(stage.expect.output)
+        waited = line.seconds / line.complete if line.complete else stage.expect.seconds
+        money = stage.price.of(Tokens(math.ceil(characters * share), 0, 0)) + made * stage.price.output / 1e6
+        found.append(max([money + waited * settings.waiting_price, *found[-1:]]))
+    return found
+
+
 def alone_estimated(settings: ProxySettings, invoice: Invoice, given: int, characters: int | None) -> float:
     """Estimate what the baseline would have cost: the input that another model claims, and its own mean output.
 

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 from weakfeedback.serve.app import read_body
 from weakfeedback.serve.models import Problem
-from weakfeedback.serve.proxy.accounts import UpstreamMetrics, alone_estimated
+from weakfeedback.serve.proxy.accounts import UpstreamMetrics, alone_estimated, prices_expected
 from weakfeedback.serve.proxy.answers import answer_of
 from weakfeedback.serve.proxy.calls import CHAT, Books, Call, Server, stop
 from weakfeedback.serve.proxy.compare import Comparator, Partition
-from weakfeedback.serve.proxy.conversations import Conversations, switching
+from weakfeedback.serve.proxy.conversations import switching
 from weakfeedback.serve.proxy.decider import Decider, NextStage, Ruling, Spending, Unavailable
 from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, tokens_of
@@ -115,11 +115,6 @@ class Proxy:
         self._books = {
             name: Books(PriceWatch(settings.prices(), settings.kind == "router"), watch)
             for name, settings in self.learners.items()
-        }
-        self._conversations = {
-            name: Conversations(settings.conversation.ttl)
-            for name, settings in self.learners.items()
-            if settings.conversation is not None
         }
         self._comparators = {name: self._comparator(settings) for name, settings in self.learners.items()}
         self._unbilled: deque[tuple[str, dict[str, Any]]] = deque(maxlen=UNBILLED)
@@ -232,9 +227,8 @@ class Proxy:
         asked = round.asked
         settings = asked.settings
         served = asked.forced is not None or not asked.learn or not asked.comparable
-        held = self._held(round)
-        if served or held is not None or self._comparing >= WAITING:
-            chosen = self._settled(settings) if held is None else held
+        if served or self._comparing >= WAITING:
+            chosen = self._held(round)
             round.chosen = self._able(asked, chosen if asked.forced is None else asked.forced)
             return None
         try:
@@ -244,14 +238,14 @@ class Proxy:
                 round.ruling = Ruling(step.id, (0,), 0)
                 self._under_way.add((settings.name, step.id))
                 return step
-            work = self._decider.decide(settings.name, asked.context, asked.key, asked.group)
+            work = self._decider.decide(settings.name, asked.key, self._told_of(asked))
             ruling = await self._to_the_end(round, work)
         except Unavailable as error:
             if not settings.fail_open:
                 raise Problem("store_unavailable", str(error)) from None
             round.learning, round.chosen = False, settings.fallback
             return None
-        round.ruling, round.chosen = ruling, ruling.answer
+        round.ruling, round.chosen, round.turn = ruling, ruling.answer, ruling.turn
         if ruling.open:
             self._under_way.add((settings.name, ruling.id))
         round.compared = len(ruling.call) > 1 and not ruling.repeated
@@ -293,25 +287,28 @@ class Proxy:
         except Unavailable:
             return settings.fallback
 
-    def _held(self, round: Round) -> int | None:
-        """Return the stage of a conversation under way, moved up if that pays by now; None if it begins."""
+    def _held(self, round: Round) -> int:
+        """Return the stage of a request that is not decided: that of its conversation, or the one that is trusted."""
         asked, settings = round.asked, round.asked.settings
-        if asked.conversation is None or asked.forced is not None:
-            return None
-        held = self._conversations[settings.name].stage(asked.conversation)
-        round.turn = "first" if held is None else "same"
-        if held is None:
-            return None
-        trusted = self._settled(settings)
-        try:
-            if trusted > held and self._decider.gain(settings.name, held, trusted) > switching(
-                settings.stages[trusted], asked.characters
-            ):
-                round.turn = "up"
-                return trusted
-        except Unavailable:
-            return held
-        return held
+        if asked.conversation is not None and asked.forced is None:
+            with contextlib.suppress(Unavailable):
+                held = self._decider.held(settings.name, asked.conversation)
+                if held is not None:
+                    round.turn = "same"
+                    return held
+        return self._settled(settings)
+
+    def _told_of(self, asked: Asked) -> dict[str, Any]:
+        """Return what the learner is told of a request: of a router with second looks what it costs, too."""
+        settings = asked.settings
+        told: dict[str, Any] = {"context": asked.context, "group": asked.group}
+        if asked.conversation is not None:
+            told["conversation"] = asked.conversation
+            told["switching"] = [switching(stage, asked.characters) for stage in settings.stages]
+        elif settings.looks is not None:
+            invoice = self._decider.invoice(settings.name)
+            told["prices"] = prices_expected(settings, invoice, asked.characters)
+        return {name: value for name, value in told.items() if value is not None}
 
     def _able(self, asked: Asked, stage: int) -> int:
         """Return the stage if it can read the request and is worth its price, otherwise the nearest later one."""
@@ -556,8 +553,8 @@ class Proxy:
         settings, stage = round.asked.settings, round.delivered
         if stage is None:
             return
-        if round.turn is not None:
-            self._conversations[settings.name].keep(round.asked.conversation, stage)
+        if round.turn is not None and round.asked.conversation is not None and stage != round.chosen:
+            self._spawn(self._move(settings.name, round.asked.conversation, stage))
         books = self._books[settings.name]
         if len(round.path) > 1 or round.spoilt or round.skipped:
             reason = "failed" if round.spoilt else "fallback" if len(round.path) > 1 else "too dear"
@@ -723,6 +720,11 @@ class Proxy:
         elif round.guessed and called and base is not None:  # it was called beside the answer
             bill["alone"], round.guessed = [base.money, -round.guessed], 0.0
         return bill
+
+    async def _move(self, name: str, conversation: str, stage: int) -> None:
+        """Let a conversation go on with the stage that answered in place of another."""
+        with contextlib.suppress(Unavailable):
+            await self._decider.move(name, conversation, stage)
 
     async def _recost(self, name: str, prices: list[float]) -> None:
         try:

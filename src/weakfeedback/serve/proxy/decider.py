@@ -48,6 +48,7 @@ class Ruling:
     answer: int
     repeated: bool = False
     open: bool = True
+    turn: str | None = None  # of a conversation: first, same or up
     stored: Callable[[], Awaitable[None]] | None = None
 
 
@@ -88,11 +89,12 @@ class Decider:
             for settings in self._settings.values()
         }
 
-    async def decide(
-        self, learner: str, context: list[float] | None, key: str | None, group: str | None = None
-    ) -> Ruling:
-        """Decide which stages to call; a key that was seen before gets its earlier decision."""
-        given = None if context is None and group is None else DecideRequest(context=context, group=group)
+    async def decide(self, learner: str, key: str | None, told: dict[str, Any]) -> Ruling:
+        """Decide which stages to call; a key that was seen before gets its earlier decision.
+
+        ``told`` is what is known of the request, the fields of a `DecideRequest`.
+        """
+        given = DecideRequest(**told) if told else None
         found, commit = await self._ask(self._service.decide_ahead(learner, given, key))
         place = self._places[learner]
         call = tuple(place[name] for name in found["call"])
@@ -101,7 +103,8 @@ class Decider:
         async def stored() -> None:
             await self._ask(commit())
 
-        return Ruling(found["id"], call, found["stage"], found["repeated"], waits, stored)
+        turn = found.get("turn")
+        return Ruling(found["id"], call, found["stage"], found["repeated"], waits, turn, stored)
 
     async def begin(self, learner: str, group: str | None = None) -> NextStage:
         """Begin a request of an adaptive learner."""
@@ -183,15 +186,18 @@ class Decider:
         name = "prices" if self._settings[learner].kind == "router" else "stage_costs"
         await self._ask(self._service.recost(learner, CostsRequest(**{name: prices})))  # type: ignore[arg-type]
 
-    def gain(self, learner: str, low: int, high: int) -> float:
-        """Return what a request gains if a dearer stage answers instead of a cheaper one, as far as it differs."""
+    def held(self, learner: str, conversation: str) -> int | None:
+        """Return the stage that a conversation is on, None if it is not known."""
         try:
             live: Any = self._service.learner(learner).live
         except Problem as problem:
             raise Unavailable(problem.detail) from None
-        counts, terms = live.core.view(lambda view: (view.counts, view.terms))
-        share = (counts.differed[low, high] + 1.0) / (counts.compared[low, high] + 2.0)
-        return float(share * terms.error_cost - (terms.prices[high] - terms.prices[low]))
+        found: int | None = live.model_of(conversation)
+        return found
+
+    async def move(self, learner: str, conversation: str, stage: int) -> None:
+        """Let a conversation go on with the stage that answered."""
+        await self._ask(self._service.move_conversation(learner, conversation, stage))
 
     def settled(self, learner: str) -> int:
         """Return the stage that the learner trusts now."""

@@ -13,7 +13,7 @@ import orjson
 from weakfeedback.plaintext import one_line
 from weakfeedback.serve.api import read_json
 from weakfeedback.serve.models import Problem
-from weakfeedback.serve.proxy.conversations import key_of
+from weakfeedback.serve.proxy.conversations import digest, key_of
 from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.prices import PER_TOKEN, characters_of
 from weakfeedback.serve.proxy.settings import FIELDS, NEVER, Feature, ProxySettings
@@ -34,11 +34,11 @@ class Asked:
     forced: int | None  # the stage that must answer
     learn: bool
     comparable: bool
-    context: list[float] | None
+    context: list[float] | dict[str, str | None] | None
     key: str | None
     group: str | None
     characters: int  # number in the messages and tools
-    conversation: bytes | None  # to which it belongs
+    conversation: str | None  # to which it belongs
     dialect: Dialect  # in which the client is answered
 
     def body_for(self, stage: int, stream: bool, with_logprobs: bool) -> dict[str, Any]:
@@ -192,12 +192,31 @@ def has_images(messages: list[Any]) -> bool:
 
 def _context(
     body: dict[str, Any], headers: Mapping[str, str], settings: ProxySettings, characters: int
-) -> list[float] | None:
+) -> list[float] | dict[str, str | None] | None:
+    if settings.looks is not None:
+        return {name: label_of(name, body, headers, characters) for name in settings.looks}
     if not settings.features:
         return None
-    return [
-        value for feature in settings.features for value in feature_values(feature, body, headers, characters)
-    ]
+    known = [one for one in settings.features if isinstance(one, Feature)]
+    return [value for feature in known for value in feature_values(feature, body, headers, characters)]
+
+
+def label_of(name: str, body: dict[str, Any], headers: Mapping[str, str], characters: int) -> str | None:
+    """Return the group of a request by one feature, None where it has none.
+
+    >>> label_of("length", {}, {}, 4000), label_of("header:X-Task", {}, {"x-task": "classify"}, 0)
+    ('256 to 1023 tokens', 'classify')
+    """
+    if name == "length":
+        low = 4 ** ((max(characters // PER_TOKEN, 1).bit_length() - 1) // 2)
+        return f"{low} to {4 * low - 1} tokens"
+    if name == "system":
+        said = [one.get("content") for one in body["messages"] if one.get("role") in ("system", "developer")]
+        return digest(said)[:12] if said else None
+    if name == "tools":
+        return digest(body["tools"])[:12] if body.get("tools") else None
+    given = headers.get(name.removeprefix("header:").lower())
+    return given[:64] if given and given.isprintable() else None
 
 
 def feature_values(

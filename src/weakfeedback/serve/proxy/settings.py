@@ -194,6 +194,10 @@ class Feature(Table):
         return self
 
 
+LOOKS = re.compile(r"system|tools|length|header:[A-Za-z0-9-]{1,64}")  # what groups the requests of a router
+Look = Annotated[str, Field(pattern=rf"^({LOOKS.pattern})$")]
+
+
 class Conversation(Table):
     """What makes requests a conversation: a header, or how its messages begin; forgotten after ``ttl`` seconds."""
 
@@ -240,7 +244,7 @@ class ProxySettings(KeylessTable):
         default=None,
         description='"always", for kind cascade or contextual (kind router compares only while that pays)',
     )
-    features: list[Feature] = Field(default=[], description="a list of features, for kind contextual")
+    features: list[Feature | Look] = Field(default=[], max_length=16, description="a list of features")
     policy: Any = Field(default=None, description="as of a learner without upstreams")
     options: dict[str, Any] = Field(default={}, description="a table")
     judge: Literal["last", "score"] | None = Field(default=None, description="last or score, for adaptive")
@@ -256,8 +260,9 @@ class ProxySettings(KeylessTable):
             return table
         mode = table.get("mode", "router")
         kind = mode if table.get("kind", "router") == "router" else table["kind"]
-        features = ["prompt_tokens", "messages", "has_code", "has_tools"] if kind == "contextual" else []
-        return {"features": features, **table, "kind": kind}
+        if kind == "contextual":
+            table = {"features": ["prompt_tokens", "messages", "has_code", "has_tools"], **table}
+        return {**table, "kind": kind}
 
     @model_validator(mode="after")
     def _check(self) -> ProxySettings:
@@ -268,8 +273,14 @@ class ProxySettings(KeylessTable):
             raise Wrong("prefix", 'must be left out: "always" is for kind cascade or contextual')
         if self.judge is not None and self.kind != "adaptive":
             raise Wrong("judge", f"must be last or score, for adaptive, got {brief(self.judge)}")
-        if bool(self.features) != (self.kind == "contextual"):
-            raise Wrong("features", "must be a list of features for kind contextual, and left out for others")
+        looks = [one for one in self.features if isinstance(one, str)]
+        if self.kind == "contextual" and (looks or not self.features):
+            raise Wrong("features", "must be a list of features for kind contextual")
+        if self.kind != "contextual" and self.features and (self.kind != "router" or looks != self.features):
+            words = "must be left out, or for kind router be some of header:NAME, system, tools, length"
+            raise Wrong("features", words)
+        if self.looks is not None and (self.promises or self.policy is not None):
+            raise Wrong("features", "must be left out with a promise, which takes groups, and with a policy")
         if len(set(names)) != len(names):
             raise Wrong("stage", f"must have no name twice, got {brief(names)}")
         self._check_promise()
@@ -305,9 +316,9 @@ class ProxySettings(KeylessTable):
             )
         if self.budget is not None and (self.agree is not None or self.error_cost is not None):
             raise Wrong("budget", "must stand alone; agree and error_cost may be given together")
-        if self.promises and self.conversation is not None:
+        if self.conversation is not None and (self.kind != "router" or self.budget is not None):
             raise Wrong(
-                "conversation", "must be left out with agree or budget: a promise counts every request"
+                "conversation", "is for kind router with agree or error_cost: a budget must go down, too"
             )
         if self.promises and self.kind not in ("router", "adaptive"):
             raise Wrong("agree" if self.agree is not None else "budget", "is for kind router or adaptive")
@@ -319,6 +330,12 @@ class ProxySettings(KeylessTable):
         for key, value in {**only, "shadow": self.shadow, "background": self.background}.items():
             if value and not self.promises:
                 raise Wrong(key, "must be left out: it goes with a promise, agree or budget")
+
+    @property
+    def looks(self) -> list[str] | None:
+        """What groups the requests of a router with second looks, None if it has none."""
+        given = self.kind == "router" and "features" in self.model_fields_set
+        return [one for one in self.features if isinstance(one, str)] if given else None
 
     @property
     def promises(self) -> bool:
@@ -384,6 +401,9 @@ class ProxySettings(KeylessTable):
             made["options"] = {**self.options, "judge": self.judge}
         if self.kind == "router":
             made |= {"models": names, "prices": prices}
+            made |= {} if self.looks is None else {"context": self.looks}
+            if self.conversation is not None:
+                made["conversation_ttl"] = self.conversation.ttl
         else:
             made |= {"stages": names, "stage_costs": prices}
         if self.currency is not None:

@@ -1,0 +1,65 @@
+"""The snippets of "Point your framework here" run with the real packages, where these are installed."""
+
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.docs.test_snippets import ROOT, blocks_of, squeezed
+from tests.rig.proxy_demo import demo_proxy
+
+PAGE = ROOT / "docs" / "howto" / "frameworks.md"
+BLOCKS = blocks_of(PAGE)
+TALKING = [(code, BLOCKS[k + 1][1]) for k, (language, code) in enumerate(BLOCKS) if language in ("py", "js")]
+PACKAGES = [re.search(r"(?:from|import .* from) \"?([\w@/-]+)", code)[1] for code, _ in TALKING]
+NODE = os.environ.get(
+    "WEAKFEEDBACK_NODE_MODULES"
+)  # a folder in which `npm install ai @ai-sdk/openai-compatible` ran
+
+
+@pytest.fixture(scope="module")
+def address():
+    with demo_proxy() as found:
+        yield found
+
+
+def test_the_page_has_all_of_them():
+    assert PACKAGES == ["openai", "langchain_openai", "llama_index", "pydantic_ai", "ai"]
+
+
+@pytest.mark.filterwarnings("ignore")  # the packages' own
+@pytest.mark.parametrize(("code", "printed"), TALKING[:-1], ids=PACKAGES[:-1])
+def test_a_framework_gets_its_answer(code, printed, address):
+    package = re.search(r"from (\w+)", code)[1]
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace("127.0.0.1:8470", address)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert squeezed(done.stdout) == squeezed(printed)
+
+
+@pytest.mark.skipif(NODE is None, reason="WEAKFEEDBACK_NODE_MODULES names no folder with the packages of npm")
+def test_the_sdk_of_vercel_gets_its_answer(address):
+    code, printed = TALKING[-1]
+    script = Path(NODE) / "snippet.mjs"
+    script.write_text(code.replace("127.0.0.1:8470", address))
+    done = subprocess.run(["node", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert squeezed(done.stdout) == squeezed(printed)
+
+
+def test_the_negative_control_fails(address):
+    """A snippet that asks for a model that there is not prints no answer."""
+    code = TALKING[0][0].replace("127.0.0.1:8470", address).replace('"assistant"', '"nobody"')
+    with pytest.raises(Exception, match="does not exist"), contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})
