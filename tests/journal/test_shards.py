@@ -5,7 +5,7 @@ import threading
 import pytest
 from tests.journal.stores import InPostgres
 
-from weakfeedback.journal import Event, JournalError, OwnedElsewhere, open_store
+from weakfeedback.journal import Event, JournalError, OwnedElsewhere, StoreUnavailable, open_store
 from weakfeedback.journal.events import OwnershipLost
 from weakfeedback.journal.shards import SHARDS, shard_of
 
@@ -167,3 +167,19 @@ def test_many_begin_a_new_store_together(place):
     assert taken == list(ALL)
     for store in found:
         store.close()
+
+
+def test_nobody_waits_long_for_a_session_that_stands_still(place):
+    with shared(place) as one, shared(place, "http://b:2") as other:
+        one.shards.take(ALL)
+        place.raw("INSERT INTO instance VALUES (1, 'http://dead:1', 0)")
+        blocking = one._database
+        blocking.execute("BEGIN")
+        blocking.execute("DELETE FROM instance WHERE id = 1")
+        blocking.execute("LOCK TABLE learner IN SHARE ROW EXCLUSIVE MODE")
+        assert len(other.shards.look()) == 3  # at once: the dead one is left to who has begun
+        with pytest.raises(StoreUnavailable, match="lock timeout"):
+            other.create_learner("t", 1)
+        blocking.execute("ROLLBACK")
+        assert other.create_learner("t", 1) == 1
+        assert len(other.shards.look()) == 2

@@ -201,6 +201,7 @@ def test_snapshots_are_taken_on_the_way_and_never_needed(path, monkeypatch):
     abandon(thing)
     with sqlite3.connect(path) as database:
         assert database.execute("SELECT count(*) FROM snapshot").fetchone() == (3,)
+    database.close()
     assert state(kind.load(path)) == before
     with sqlite3.connect(path) as database:
         database.execute("DELETE FROM snapshot")

@@ -132,7 +132,7 @@ def test_a_token_may_be_in_a_file(tmp_path: Path) -> None:
 
 def test_an_address_that_others_reach_needs_a_token(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"needs a \[\[server.token\]\]"):
-        read(tmp_path, '[server]\nhost = "0.0.0.0"\n')
+        read(tmp_path, '[server]\nhost = "0.0.0.0"\n').check()
 
 
 def test_learners_are_made_compared_and_given_new_prices(tmp_path: Path) -> None:

@@ -101,6 +101,8 @@ def test_an_administrator_comes_from_the_environment_or_a_file(monkeypatch, tmp_
     monkeypatch.setenv(ADMIN, "a token that is long enough")
     (token,) = settings_of(None, None, "0.0.0.0", None, "one.internal, two.internal").tokens
     assert token.level == 3
+    (tmp_path / "w.toml").write_text('[server]\nhost = "0.0.0.0"\n')
+    assert settings_of(tmp_path / "w.toml", None, None, None).tokens == [token]
     secret = tmp_path / "token"
     secret.write_text("a token that is long enough\n")
     monkeypatch.setenv(f"{ADMIN}_FILE", str(secret))
@@ -115,6 +117,14 @@ def test_an_administrator_comes_from_the_environment_or_a_file(monkeypatch, tmp_
     monkeypatch.setenv(f"{ADMIN}_FILE", str(tmp_path / "none"))
     with pytest.raises(Stop, match="cannot be read: FileNotFoundError"):
         settings_of(None, None, None, None)
+
+
+def test_whose_headers_are_believed_comes_from_the_environment_too(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    found = settings_of(None, None, None, None, proxy_headers="10.0.0.1, 10.1.0.0/16")
+    assert found.proxy_headers == ["10.0.0.1", "10.1.0.0/16"]
+    with pytest.raises(Stop, match=r"^--proxy-headers must be addresses, such as 127\.0\.0\.1, got 'nginx'"):
+        settings_of(None, None, None, None, proxy_headers="nginx")
 
 
 def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path):

@@ -84,6 +84,10 @@ def test_who_has_lost_the_store_reads_nothing_out_of_its_memory(server):
         end_session(place, first)
         await until(lambda: second.state == "ready")
         assert (await wait("POST", "/v1/learners/triage/decide", {})).status == 200
+        # not even that there is no such decision: the other has made it
+        assert (
+            await call("POST", "/v1/learners/triage/decisions/1/feedback", {"outputs": ["a"]})
+        ).status == 503
         for path in ("", "/report", "/decisions", "/certificate"):
             assert (await call("GET", "/v1/learners/triage" + path)).status == 503
         assert (await wait("GET", "/v1/learners/triage")).data["seq"] == 1

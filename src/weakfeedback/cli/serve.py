@@ -83,6 +83,14 @@ def serve(
             help="The OpenTelemetry collector that gets spans and metrics, such as http://127.0.0.1:4318.",
         ),
     ] = None,
+    proxy_headers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESSES",
+            envvar="WEAKFEEDBACK_PROXY_HEADERS",
+            help="Addresses of reverse proxies whose X-Forwarded headers are believed, separated by commas.",
+        ),
+    ] = None,
     shared: Annotated[
         bool | None,
         typer.Option(
@@ -163,7 +171,7 @@ def serve(
     need_extra()
     if log not in ("human", "json"):
         raise Stop(f"--log must be human or json, got {log!r}")
-    given = config, store, host, port, hosts, root_path, shared, advertise, otel
+    given = config, store, host, port, hosts, root_path, shared, advertise, otel, proxy_headers
     settings = settings_of(*given)
     settings.reload = partial(settings_of, *given)
     if settings.shared and restored:
@@ -216,6 +224,7 @@ def settings_of(
     shared: bool | None = None,
     advertise: str | None = None,
     otel: str | None = None,
+    proxy_headers: str | None = None,
 ) -> Any:
     """Return the settings of the file, if there is one, and of the command line or the environment."""
     from weakfeedback.serve.config import (
@@ -223,6 +232,7 @@ def settings_of(
         ConfigError,
         Settings,
         check_address,
+        check_network,
         check_root,
         check_store,
         check_url,
@@ -242,11 +252,11 @@ def settings_of(
             settings.store = store
         settings.host = host or settings.host
         settings.port = settings.port if port is None else port
-        if hosts is not None:
-            settings.hosts = [name for name in (word.strip() for word in hosts.split(",")) if name]
+        settings.hosts = settings.hosts if hosts is None else split(hosts)
         for name, text, check in (
             ("root_path", root_path, check_root),
             ("advertise", advertise, check_address),
+            ("proxy_headers", proxy_headers, lambda text: [check_network(one) for one in split(text)]),
         ):
             if text is not None:
                 try:
@@ -266,6 +276,11 @@ def settings_of(
     except ConfigError as error:
         raise Stop(str(error)) from None
     return settings
+
+
+def split(names: str) -> list[str]:
+    """Return the names in a text that commas separate."""
+    return [name for name in (word.strip() for word in names.split(",")) if name]
 
 
 def admin_token() -> list[Any]:

@@ -356,7 +356,11 @@ class PostgresStore(SqlStore):
 
     def _reserve(self) -> None:
         if self.shards is not None:
+            self._all(
+                "SET LOCAL lock_timeout = '2s'"
+            )  # not for ever, should a session be stopped that has it
             self._all("LOCK TABLE learner IN SHARE ROW EXCLUSIVE MODE")
+            self._all("SET LOCAL lock_timeout = 0")
 
     def _is_mine(self, learner: int) -> bool:
         return self.shards is None or self.shards.is_mine(learner)

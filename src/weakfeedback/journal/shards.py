@@ -38,6 +38,10 @@ _HOLDERS = (
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 _LOCKS = f"SELECT (classid::bigint << 32) | objid::bigint {_HOLDERS}"
+_BURY = (
+    "DELETE FROM instance WHERE id IN "
+    f"(SELECT id FROM instance WHERE id NOT IN ({_LOCKS}) FOR UPDATE SKIP LOCKED)"
+)
 _END = f"SELECT pg_terminate_backend(pid, 1000) {_HOLDERS} AND (classid::bigint << 32) | objid::bigint = ?"
 
 
@@ -91,7 +95,7 @@ class Shards:
             beat = "UPDATE instance SET beat = beat + 1, address = ? WHERE id = ? RETURNING beat"
             if not store._all(beat, self.address, self.me):
                 raise store._lose("others have found it silent")
-            store._all(f"DELETE FROM instance WHERE id NOT IN ({_LOCKS})")
+            store._all(_BURY)  # never waits for a session that was stopped while it did the same
             owners: dict[int, list[int]] = {}
             for number, owner in store._all(
                 "SELECT number, instance FROM shard WHERE instance IS NOT NULL ORDER BY 1"

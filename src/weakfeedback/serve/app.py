@@ -68,7 +68,13 @@ class Endpoint:
         if operation.body is not None:
             body = await read_body(receive, headers, self._limit)
             call.given = operation.parsed(body, headers)
-        await send_answer(send, await operation.handle(call))
+        try:
+            answer = await operation.handle(call)
+        except Problem as problem:
+            if problem.status < 500 and "name" in call.params:
+                await self._service.steps.confirm_owner()
+            raise
+        await send_answer(send, answer)
 
 
 async def read_body(receive: Any, headers: dict[bytes, bytes], limit: int) -> bytes:

@@ -76,7 +76,8 @@ def check_address(address: str) -> str:
     return address
 
 
-def _check_network(address: str) -> str:
+def check_network(address: str) -> str:
+    """Reject what is no address, nor a network of them."""
     try:
         ip_network(address, strict=False)
     except ValueError:
@@ -151,7 +152,7 @@ def _seconds(end: date | None) -> float:
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
-Networks = list[Annotated[str, AfterValidator(_check_network)]]
+Networks = list[Annotated[str, AfterValidator(check_network)]]
 
 
 class ServerTable(Table):
@@ -222,7 +223,7 @@ class Settings(ServerTable):
 
 
 def read_settings(path: Path, environment: dict[str, str] | None = None) -> Settings:
-    """Return the settings in a file; ConfigError for any mistake."""
+    """Return the settings in a file; ConfigError for any mistake. More may come from elsewhere: `Settings.check`."""
     try:
         file = fitted(ServeFile, read_toml(path)[1])
         found = _settings(file, path, dict(os.environ) if environment is None else environment)
@@ -230,7 +231,6 @@ def read_settings(path: Path, environment: dict[str, str] | None = None) -> Sett
         raise ConfigError(str(error)) from None
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
-    found.check()
     return found
 
 

@@ -282,6 +282,13 @@ class Steps:
         await self.wait(future)
         return told
 
+    async def confirm_owner(self) -> None:
+        """Raise Problem if the store is no longer owned: what its learners refuse, others may know better."""
+        if self._service.options.standby:
+            self._service.check_ready()  # it may have been lost meanwhile
+            store, committer = self._service.held()
+            await self.wait(committer.run(store.check_owner))
+
     async def look(self, read: Callable[[Store], Any], *, slow: bool = False) -> Any:
         """Read the store: directly if that takes microseconds, otherwise in a thread."""
         reader = self._service.reader
