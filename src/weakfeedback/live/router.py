@@ -70,7 +70,14 @@ class RouterDecision:
     id: int
     call: tuple[int, ...]
     answer: int
-    turn: str | None = None  # of a conversation: "first", "same" or "up"
+    turn = None  # no field: only a turn of a conversation has one
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDecision(RouterDecision):
+    """A decision on a turn of a conversation."""
+
+    turn: Any
 
 
 class Router(Changing, Promises, Looks, Live, Rounds):
@@ -328,7 +335,10 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         id, call = self._core.decide(self.told_of(group, context, prices, conversation, switching))
         if self._journal is not None:
             self._give_out(id)
-        return RouterDecision(id, tuple(call), call[-1], turn_of(call))
+        turn = turn_of(call)
+        if turn is not None:
+            return TurnDecision(id, tuple(call), call[-1], turn)
+        return RouterDecision(id, tuple(call), call[-1])
 
     def model_of(self, conversation: Any) -> int | None:
         """Return the model that a conversation is on, None if it is not known any more."""

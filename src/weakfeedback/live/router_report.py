@@ -74,6 +74,11 @@ class RouterReport(Report):
     groups: tuple[Any, ...] = ()
     yields: tuple[Any, ...] = ()
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON data, yields where labels told them."""
+        found = super().to_dict()
+        return found if self.yields else {name: value for name, value in found.items() if name != "yields"}
+
     def __str__(self) -> str:
         size, words, wide = len(self.prices), self.words, self.words.width(5)
         lines = [

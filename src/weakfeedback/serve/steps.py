@@ -284,7 +284,8 @@ class Steps:
 
     async def confirm_owner(self) -> None:
         """Raise Problem if the store is no longer owned: what its learners refuse, others may know better."""
-        if self._service.options.standby and self._service.state == "ready":
+        if self._service.options.standby:
+            self._service.check_ready()  # it may have been lost meanwhile
             store, committer = self._service.held()
             await self.wait(committer.run(store.check_owner))
 
