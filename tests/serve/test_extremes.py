@@ -45,6 +45,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 LABELS = {"label_price": 0.25, "policy": "Q-USS"}
 COSTS = {"stages": ["a", "b", "c"], "stage_costs": [0.5, 2.0, 5.0], "error_cost": 20.0}
+ROUTED = {"models": ["a", "b"], "prices": [1.0, 20.0], "error_cost": 100.0}
 OWN = {"seed": 3, "pending_ttl": 60.0, "pending_limit": 1000}
 MAKES: dict[str, dict[str, Any]] = {
     "cascade": {"kind": "cascade", **COSTS, **OWN},
@@ -54,7 +55,8 @@ MAKES: dict[str, dict[str, Any]] = {
     "number": {"kind": "cascade", "compare": {"type": "number", "scale": 2.0}, **COSTS, **OWN},
     "context": {"kind": "contextual", "keep": 200, **COSTS, **OWN},
     "adaptive": {"kind": "adaptive", **COSTS, **OWN},
-    "router": {"kind": "router", "models": ["a", "b"], "prices": [1.0, 20.0], "error_cost": 100.0, **OWN},
+    "router": {"kind": "router", **ROUTED, **OWN},
+    "looks": {"kind": "router", **ROUTED, "context": ["task"], "conversation_ttl": 60.0, **OWN},
     "promise": {"kind": "router", "models": ["a", "b"], "prices": [1.0, 20.0], "agree": 0.95, **OWN},
     "budget": {"kind": "adaptive", **COSTS, "error_cost": None, "budget": 3.0, **OWN},
     "loss": {"kind": "allocation", "policy": "CSB-SU", "arms": ["n", "s", "e"], "budget": 1.5, **OWN},
@@ -73,7 +75,10 @@ def requests() -> Iterator[tuple[str, str, str, Any]]:
         if kind == "router":
             more = {"agree": 0.9} if "agree" in made else {"error_cost": 90.0}
             yield name, "PATCH", "/costs", {"prices": [1.5, 18.0], **more}
+            yield name, "POST", "/decide", {"conversation": "one", "switching": [0.0, 2.5]}
             yield name, "PATCH", "/models", {"replace": {"model": "a", "price": 1.5}}
+        if name == "looks":
+            yield name, "POST", "/decide", {"context": {"task": "x"}, "prices": [1.5, 18.0]}
         yield name, "POST", "/decisions/ID/cancel", {"cost": 0.5}
         if kind == "contextual":
             yield name, "POST", "/decide", {"context": [0.5, -1.0]}

@@ -181,7 +181,8 @@ Number = Annotated[float, Field(ge=-AMOUNT_LIMIT, le=AMOUNT_LIMIT)]
 Amount = Annotated[float, Field(ge=0.0, le=AMOUNT_LIMIT)]
 Positive = Annotated[float, Field(ge=SMALLEST, le=AMOUNT_LIMIT)]
 Context = Annotated[list[Number], Field(max_length=CONTEXT_LIMIT)]
-Known = dict[Text, Text | int | None]  # features of a request, by name
+Code = Annotated[int, Field(ge=-int(AMOUNT_LIMIT), le=int(AMOUNT_LIMIT))]
+Known = dict[Text, Text | Code | None]  # features of a request, by name
 Talk = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
