@@ -13,7 +13,7 @@ from tests.live import inside
 
 from weakfeedback import Cascade, Costed, FeedbackConflict, PendingDecision, Scored, UnknownDecision
 from weakfeedback.adaptive import AdaptiveProblem, Agreement, FixedArm, Thresholds, UssA, UssNext
-from weakfeedback.live.ledger import PENDING_LIMIT
+from weakfeedback.live.core import PENDING_LIMIT
 
 COSTS = {"stage_costs": [1.0, 3.0, 9.0], "error_cost": 100.0}
 

@@ -77,9 +77,9 @@ def test_a_loaded_journal_that_is_saved_at_once_keeps_them_too(tmp_path):
 
 
 def test_no_more_answers_are_read_from_a_journal_than_are_remembered(tmp_path, monkeypatch):
-    from weakfeedback.live import ledger, persistence
+    from weakfeedback.live import core, persistence
 
-    monkeypatch.setattr(ledger, "REMEMBERED", 5)
+    monkeypatch.setattr(core, "REMEMBERED", 5)
     monkeypatch.setattr(persistence, "REMEMBERED", 5)
     with Cascade.open(tmp_path / "journal.db", 3, **COSTS, seed=0) as cascade:
         given = answer(cascade, 12)

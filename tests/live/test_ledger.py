@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.rig.threads import in_threads
 
 from weakfeedback import Cascade
-from weakfeedback.live import ledger as module
+from weakfeedback.live import core as module
 from weakfeedback.live.answers import fingerprint
 from weakfeedback.live.errors import FeedbackConflict, PendingDecision, UnknownDecision
 from weakfeedback.live.storage import StateError

@@ -43,6 +43,7 @@ from weakfeedback.live.audits import (
     with_scores,
 )
 from weakfeedback.live.cascade_report import CascadeReport, explanation, make_report
+from weakfeedback.live.core import PENDING_LIMIT
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.form import Form, from_state
 from weakfeedback.live.game import EXPLAINED, View
@@ -61,7 +62,6 @@ from weakfeedback.live.games.cascade import (
 from weakfeedback.live.games.comparing import check_functions, content_of_pairs, stop_by_means, warm_body
 from weakfeedback.live.games.promise import PromiseCounts, salt_of
 from weakfeedback.live.label_source import NO_LABEL, Bought, LabelSource, label_price_of
-from weakfeedback.live.ledger import PENDING_LIMIT
 from weakfeedback.live.live import Live
 from weakfeedback.live.numbers import Squared, loss_of
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised

@@ -14,6 +14,7 @@ from weakfeedback.live.cascade import checked_terms, repr_of, settled_at
 from weakfeedback.live.cascade_report import make_report
 from weakfeedback.live.context_report import ContextualReport, context_explanation, make_context_report
 from weakfeedback.live.contexts import Contexts
+from weakfeedback.live.core import PENDING_LIMIT
 from weakfeedback.live.driver import Interpreted
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.form import Form, from_state
@@ -21,7 +22,6 @@ from weakfeedback.live.game import View
 from weakfeedback.live.games.cascade import Answer, Counts, Decision, Terms, prices_body
 from weakfeedback.live.games.comparing import content_of_pairs, warm_body
 from weakfeedback.live.games.contextual import Context, ContextualGame
-from weakfeedback.live.ledger import PENDING_LIMIT
 from weakfeedback.live.live import Live
 from weakfeedback.live.numbers import loss_of
 from weakfeedback.live.rounds import Rounds

@@ -25,10 +25,9 @@ from weakfeedback.journal import fold as folding
 from weakfeedback.journal.events import ENDS
 from weakfeedback.journal.recover import recover
 from weakfeedback.live import storage
-from weakfeedback.live.core import Core
+from weakfeedback.live.core import GAP, REMEMBERED, Core, Ledger
 from weakfeedback.live.errors import DurabilityWarning
 from weakfeedback.live.form import Form, as_made_before, check_given, check_options, made_again
-from weakfeedback.live.ledger import GAP, REMEMBERED, Ledger
 from weakfeedback.live.warning import warn_caller
 from weakfeedback.plaintext import with_article
 from weakfeedback.validate import brief, integer, number

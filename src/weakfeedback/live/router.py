@@ -29,6 +29,7 @@ from weakfeedback.live.answers import (
 from weakfeedback.live.audits import audit_stage, rows_up_to, run_stages, teller
 from weakfeedback.live.cascade import repr_of
 from weakfeedback.live.changing import Changing, elsewhere_or_async
+from weakfeedback.live.core import ALONE
 from weakfeedback.live.errors import Refused, UnknownDecision
 from weakfeedback.live.form import Form, from_state
 from weakfeedback.live.game import View
@@ -38,7 +39,6 @@ from weakfeedback.live.games.context_router import ContextRouterGame, features_o
 from weakfeedback.live.games.promise import PromiseCounts, salt_of
 from weakfeedback.live.games.promised_router import PromisedRouterGame
 from weakfeedback.live.games.router import RouterAnswer, RouterCounts, RouterGame, RouterTerms, terms_of
-from weakfeedback.live.ledger import ALONE
 from weakfeedback.live.live import Live
 from weakfeedback.live.looks import Looks, looks_words, refuse_context, talk_words, yield_reports
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised

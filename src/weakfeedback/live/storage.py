@@ -10,7 +10,9 @@ import copy
 import json
 import math
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -307,3 +309,44 @@ def restore_generator(state: Any) -> np.random.Generator:
     bits = np.random.PCG64(0)
     bits.state = state
     return np.random.Generator(bits)
+
+
+def is_consistent(
+    state: dict[str, Any], waiting: dict[int, Any], answered: Mapping[int, Any], limit: int, most_runs: int
+) -> bool:
+    """Return whether the parts of the state of a ledger agree with each other."""
+    ids, runs = [*waiting, *answered], state["runs"]
+    following, rounds, floor = state["next"], state["rounds"], state["floor"]
+    forgotten = sum(last - first + 1 for first, last in runs)
+
+    def was_forgotten(id: int) -> bool:
+        k = bisect_right(runs, id, key=lambda run: run[0])
+        return k > 0 and runs[k - 1][1] >= id
+
+    return (
+        len(set(ids)) == len(state["pending"]) + len(state["answered"])
+        and 0 <= floor < following
+        and len(runs) <= most_runs
+        and all(floor < first <= last < following for first, last in runs)
+        and all(before[1] + 1 < after[0] for before, after in pairwise(runs))
+        and all(0 < id < following and not was_forgotten(id) for id in ids)
+        and list(waiting) == sorted(waiting)
+        and all(isinstance(digest, str) for digest in answered.values())
+        and len(waiting) <= limit
+        and len(answered) <= state["remember"]
+        and 0 <= rounds - forgotten - len(answered) <= floor
+        and rounds + len(waiting) < following
+    )
+
+
+def intervals_without(intervals: list[tuple[int, int]], ids: list[int]) -> list[tuple[int, int]]:
+    """Return increasing intervals of ids without some of their ids, which increase too."""
+    found = []
+    for first, last in intervals:
+        for id in ids[bisect_left(ids, first) : bisect_right(ids, last)]:
+            if first < id:
+                found.append((first, id - 1))
+            first = id + 1
+        if first <= last:
+            found.append((first, last))
+    return found

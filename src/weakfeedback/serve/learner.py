@@ -17,9 +17,8 @@ from weakfeedback._version import __version__
 from weakfeedback.engine.compiler.cache import loading_only
 from weakfeedback.journal import Event, fold
 from weakfeedback.journal.events import ENDS, OPENS, Row
-from weakfeedback.live.core import Core
+from weakfeedback.live.core import GAP, Core
 from weakfeedback.live.errors import PendingDecision, Refused
-from weakfeedback.live.ledger import GAP
 from weakfeedback.live.live import Live
 from weakfeedback.serve.activity import RESULTS, Activity
 from weakfeedback.serve.commit import Committer
