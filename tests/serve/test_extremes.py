@@ -41,7 +41,7 @@ EXTREMES: tuple[float, ...] = (
     *(-5e-324, -1e-15, -1e15, -1e100, -1.7e308),
 )
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:at these prices", "ignore:nothing can be saved", "ignore:stages never called"
+    "ignore:at these prices", "ignore:nothing can be saved", "ignore:never called"
 )
 LABELS = {"label_price": 0.25, "policy": "Q-USS"}
 COSTS = {"stages": ["a", "b", "c"], "stage_costs": [0.5, 2.0, 5.0], "error_cost": 20.0}

@@ -14,7 +14,10 @@ from weakfeedback.live.errors import Refused
 from weakfeedback.live.game import View
 from weakfeedback.live.games.promise import (
     DELTA,
+    FIRST_CHECKS,
+    LATER,
     LIMITS,
+    UNTOLD,
     Promised,
     Why,
     group_number,
@@ -33,8 +36,6 @@ from weakfeedback.words import Words, names_of
 
 POLICY = "Promise"
 BEFORE, NO_LABEL = 1, 12  # of the policy: the form before the call, and a label that is no feature
-FIRST_CHECKS = 50  # comparisons after each of which the reference is called a second time,
-LATER = 0.25  # then with this chance
 ADDED = ("sure", "shadow", "groups", "reference", "background", "self_check")
 MEANINGS = (
     "agree=0.95 (at least 95 % of the answers are those of the last {noun}, or of reference=, as cheaply as possible), "
@@ -66,8 +67,7 @@ def promise_of(size: int, noun: str, limits: Sequence[Any], names: Any, **chosen
     known = names_of(names, size, noun)
     reference = stage_called("reference", chosen.pop("reference"), known, size, noun)
     for name in ("sure", "shadow", "background", "self_check"):
-        if not isinstance(chosen[name], bool):
-            raise ValueError(f"{name} must be True or False, got {brief(chosen[name])}")
+        checked_flag(name, chosen[name])
     if chosen["shadow"] and chosen["background"]:
         raise ValueError("background must be left out with shadow, where the reference always answers")
     return Promised(
@@ -107,6 +107,13 @@ def stage_called(
             raise ValueError(f"{argument} must be {known}, got {brief(stage)}")
         return names.index(stage)
     return integer(argument, stage, 0, size - 1)
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """Return a bool, or refuse anything else."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {brief(value)}")
+    return value
 
 
 class Promises:
@@ -153,12 +160,14 @@ class Promises:
         budget: float | None = None,
         error_cost: float | None = None,
         reference: int | str | None = None,
+        self_check: bool | None = None,
     ) -> None:
         """Promise something else from the next request on: another share, budget or price of an error, or reference.
 
         What was earned and spent before stays. ``budget`` takes the place of ``agree`` and ``error_cost``, and each of
         these that of ``budget``. After a change of the reference the comparisons with the old one are dropped, and it
-        answers everything until some are made with the new one. With a journal this is an event.
+        answers everything until some are made with the new one. ``self_check`` begins or ends second calls of the
+        reference. With a journal this is an event.
         """
         promised = self._keeps("promise")
         size = len(self._stages)
@@ -172,7 +181,10 @@ class Promises:
         body |= given
         chosen = stage_called("reference", reference, self._words.names, size, self._noun)
         body["reference"] = promised.reference if chosen is None else chosen
-        if body != {**promised.limits(), "reference": promised.reference}:
+        same = body == {**promised.limits(), "reference": promised.reference}
+        if self_check is not None and checked_flag("self_check", self_check) != promised.self_check:
+            body["self_check"], same = self_check, False
+        if not same:
             self._alter("promise", body)  # type: ignore[attr-defined]
 
     def forfeit(self) -> None:
@@ -231,18 +243,25 @@ class Promises:
             return None
         return 1.0 if calls < FIRST_CHECKS else LATER
 
-    def check_again(self, id: int, output: Any, rho: float) -> bool:
-        """Count a second answer of the reference, asked for with chance ``rho``; return whether it differs."""
+    def check_again(self, id: int, output: Any, rho: float, differs: bool | None = None) -> bool:
+        """Count a second answer of the reference, asked for with chance ``rho``; return whether it differs.
+
+        ``differs`` is for one that was compared elsewhere: then of ``output`` only a cost is read.
+        """
         promised = self._keeps("check_again")
         known = self._compared(self._core.view(lambda view: view.kept.get(id)))
         if known is None:
             raise ValueError(f"decision {id} is not among the last ones that were compared by lot")
         (first, chance), label, compare = known, label_of(output), self._game.code.compare
-        differs = is_nan(label, compare) or is_nan(first, compare) or is_other(first, label, compare)
+        if differs is None and first is UNTOLD:
+            raise ValueError(f"differs must be given: the answers of decision {id} were compared elsewhere")
+        if differs is None:
+            differs = is_nan(label, compare) or is_nan(first, compare) or is_other(first, label, compare)
         stated = self._core.terms.prices[promised.reference]
         cost = float(getattr(output, "cost", stated))
-        body = {"chance": chance, "rho": min(number("rho", rho, above=0.0), 1.0), "differs": bool(differs)}
-        self._alter("self_check", {**body, "cost": cost, "stated": stated})  # type: ignore[attr-defined]
+        rho = min(number("rho", rho, at_least=LATER), 1.0)
+        body = {"chance": chance, "rho": rho, "differs": bool(differs), "cost": cost, "stated": stated}
+        self._alter("self_check", body)  # type: ignore[attr-defined]
         return bool(differs)
 
     def _compared(self, known: Any) -> tuple[Any, float] | None:

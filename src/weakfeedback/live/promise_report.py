@@ -103,7 +103,9 @@ class PromiseReport(Report):
         In shadow mode: ``saved``, ``saved_share``, ``differ``, ``cheap`` as they would have been, and ``safe_since``,
         the request since which it is safe to turn on (None: not yet).
     self_check : dict or None
-        How often the reference agrees with itself.
+        How often the reference differs from itself, on the requests that another model answers: ``calls`` of it made
+        twice, how many ``differed``, the share that ``differs`` (estimate), ``differs_at_least`` and
+        ``differs_at_most`` (each 95 % sure, at all times at once), and what they have ``spent``.
     """
 
     row: ClassVar = "model"
@@ -391,7 +393,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
     at_most, by_bound = bounds(view)
     blind = int(policy.blind.sum())
     shown = 0.0 if promised.shadow else total.estimate + blind
-    second = kept.second.spent
+    second, checks = kept.second.spent, promised.self_check or kept.second.calls > 0
     spent, saved = total.spent + second, total.alone - total.spent - second
     eps = float(policy.eps)
     named = [b for b in range(policy.n.size) if policy.n[b] > 0]
@@ -449,7 +451,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         compared_cost=total.compared * float(terms.prices[R]),
         wasted=float(view.counts.wasted),
         shadow=_shadow_of(policy, kept, n, float(terms.prices[R])) if promised.shadow else None,
-        self_check=_self_check(kept.second, total) if promised.self_check else None,
+        self_check=_self_check(kept.second, total, promised) if checks else None,
         former_references=[{"reference": words.one(k), "until": t} for k, t in promised.since],
         words=words,
     )
@@ -508,13 +510,14 @@ def _would_differ_at_most(requests: int, differ: float) -> float:
     return high
 
 
-def _self_check(second: Any, total: Share) -> dict[str, Any]:
+def _self_check(second: Any, total: Share, promised: Promised) -> dict[str, Any]:
     cheap = total.cheap
     return {
         "calls": second.calls,
         "differed": second.differed,
         "differs": min(second.share / cheap, 1.0) if cheap else 0.0,
         "differs_at_least": min(second.at_least() / cheap, 1.0) if cheap else 0.0,
+        "differs_at_most": min(second.at_most(promised.least) / cheap, 1.0) if cheap else 1.0,
         "spent": second.spent,
     }
 

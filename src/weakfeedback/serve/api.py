@@ -304,6 +304,14 @@ OPERATIONS = [  # the busiest first: routes are tried in this order
         problems=(*DECISION, *CLOSED, "not_offered", "wrong_outputs", "label_too_long"),
     ),
     offer(
+        f"POST {DECIDED}/again",
+        "use",
+        Service.again,
+        models.AgainRequest,
+        models.AgainAnswer,
+        problems=(*DECISION, "not_offered", "wrong_outputs", "label_too_long"),
+    ),
+    offer(
         f"POST {ONE}/calibrate",
         "admin",
         Service.calibrate,

@@ -13,8 +13,9 @@ CHANGES = (
     "agree",
     "budget",
     "reference",
+    "self_check",
 )  # what a promise may change while the learner runs, with error_cost
-CHOICES = ("sure", "groups", "shadow", "background")
+CHOICES = ("sure", "groups", "shadow", "background", "self_check")
 
 
 def is_promised(config: Any) -> bool:
@@ -56,7 +57,11 @@ def change(live: Any, given: dict[str, Any], names: list[str]) -> None:
 
 def settings_of(promised: Any, names: list[str]) -> dict[str, Any]:
     """Return what is promised now, as the configuration has it."""
-    return {**promised.limits(), "reference": names[promised.reference]}
+    return {
+        **promised.limits(),
+        "reference": names[promised.reference],
+        "self_check": promised.self_check,
+    }
 
 
 def billed_promise(report: PromiseReport, invoice: Invoice, names: list[str]) -> PromiseReport:

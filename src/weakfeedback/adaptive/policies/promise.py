@@ -9,6 +9,7 @@ from weakfeedback.adaptive.arguments import stage_costs
 from weakfeedback.adaptive.memory import count_below
 from weakfeedback.kernels.linalg import inner, invert, logistic, times
 from weakfeedback.validate import brief, integer, number
+from weakfeedback.words import are_prices_told, saving_warning
 
 STOP = -1
 NOT_CALLED = -1  # in place of an answer; other negative numbers are answers that equal none
@@ -185,7 +186,9 @@ class Promise:
         self.bucket = 0.0 if bucket is None else number("bucket", bucket, above=0.0)  # 0: by eps
         self.q_min = SURE_LEAST if self.sure else SHADOW_LEAST  # may be raised, never lowered
         self.rates = np.array(RATES) * -math.log(1.0 - self.q_min)
-        warn_of_prices(self.c, self.R, self.q_min)
+        words = saving_warning(self.c.tolist(), self.R, self.q_min)
+        if words is not None and not are_prices_told():
+            warnings.warn(words, stacklevel=2)
 
         buckets = BUCKETS if self.each else 1
         self.t = 0  # requests
@@ -884,16 +887,3 @@ def is_flag(name, value):
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, got {brief(value)}")
     return bool(value)
-
-
-def warn_of_prices(costs, reference, least):
-    """Say at construction which stages can save nothing."""
-    dear = [
-        k for k in range(costs.size) if k != reference and not costs[k] < (1.0 - least) * costs[reference]
-    ]
-    if len(dear) == costs.size - 1:
-        words = "the reference is the cheapest stage" if costs.size > 1 else "the reference is the only stage"
-        warnings.warn(f"nothing can be saved: {words}, and answers everything", stacklevel=3)
-    elif dear:
-        words = ", ".join(str(k) for k in dear)
-        warnings.warn(f"stages never called, since they cost as much as the reference: {words}", stacklevel=3)

@@ -47,6 +47,7 @@ from weakfeedback.live.games.comparing import check_costs
 from weakfeedback.live.games.promise import (
     PromiseCounts,
     Share,
+    called_again,
     changed,
     checked,
     go_unseen,
@@ -639,9 +640,7 @@ class AdaptiveGame:
 
     def check_again(self, body: dict[str, Any], counts: Counts, terms: Any, rng: Any) -> Altered:
         """Count a second call of the reference."""
-        second = counts.promise.second.after(body["chance"], body["rho"], body["differs"], body["cost"])
-        self.driver.alter(lambda policy: setattr(policy, "spent", policy.spent + body["stated"]))
-        return Altered(body, counts._replace(promise=counts.promise._replace(second=second)))
+        return Altered(body, counts._replace(promise=called_again(body, counts, terms.promise, self.driver)))
 
     def calibrate(self, body: dict[str, Any], counts: Any, terms: Any, rng: Any) -> Altered:
         """Learn from labelled samples how reliable the last stage is."""

@@ -24,9 +24,11 @@ from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import Altered, Choice
 from weakfeedback.live.games.promise import (
     PASSING,
+    UNTOLD,
     PromiseCounts,
     Share,
     Why,
+    called_again,
     changed,
     checked,
     go_unseen,
@@ -281,8 +283,9 @@ class PromisedRouterGame(RouterGame):
         if terms.promise.shadow:
             known = kept.total.requests - (counts.asked - counts.learned - 1)  # without those under way
             kept = kept.after_shadow(max(known, 0), self.driver.fields())
-        if terms.promise.self_check and record.outputs:
-            record.keep = Why(decided, labels_of(record.outputs)[decided.index(R)], True)
+        if terms.promise.self_check and R in decided:
+            known = labels_of(record.outputs)[decided.index(R)] if record.outputs else UNTOLD
+            record.keep = Why(decided, known, True)
         return counts.after_comparison(decided, differ)._replace(promise=kept)
 
     def drop(self, decided: Called | None, cost: float, counts: RouterCounts) -> RouterCounts:  # type: ignore[override]
@@ -340,9 +343,7 @@ class PromisedRouterGame(RouterGame):
 
     def check_again(self, body: dict[str, Any], counts: RouterCounts, terms: Any, rng: Any) -> Altered:
         """Count a second call of the reference."""
-        second = counts.promise.second.after(body["chance"], body["rho"], body["differs"], body["cost"])
-        self.driver.alter(lambda policy: setattr(policy, "spent", policy.spent + body["stated"]))
-        return Altered(body, counts._replace(promise=counts.promise._replace(second=second)))
+        return Altered(body, counts._replace(promise=called_again(body, counts, terms.promise, self.driver)))
 
     # -- what the log and a state hold
 
