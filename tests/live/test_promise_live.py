@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import math
+import re
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -335,6 +337,7 @@ def test_the_chance_of_every_coin_is_in_the_journal(tmp_path):
     assert {body["next"] is None for body in tossed if body["stage"] == body["first"]} == {True, False}
 
 
+@pytest.mark.filterwarnings("ignore:never called")
 def test_a_reference_that_was_replaced_is_named_and_comparisons_begin_again():
     world = World(9)
     live = cascade(world)
@@ -347,8 +350,16 @@ def test_a_reference_that_was_replaced_is_named_and_comparisons_begin_again():
     assert not live.policy.comparisons.any()
     assert {live(x).arm for x in range(150, 160)} == {1}
     words = str(live.report())
-    assert "Up to request 150 the reference was large." in words
+    assert re.search(
+        r"Up to request 150, until 20\d\d-\d\d-\d\d \d\d:\d\d UTC the reference was large\.", words
+    )
     assert "as from medium" in words
+    again = Cascade.from_state(live.state(), [world.stage(k) for k in range(3)])
+    assert again.report().former_references == live.report().former_references
+    state = live.state()
+    state["promise"]["since"] = [[2, 150]]  # of before there were dates
+    older = Cascade.from_state(state, [world.stage(k) for k in range(3)])
+    assert "Up to request 150 the reference was large." in str(older.report())
 
 
 def test_a_reference_replaced_while_a_comparison_is_under_way_counts_it_as_differing():
@@ -637,6 +648,52 @@ def test_a_budget_below_every_price_is_told():
     assert words not in str(Cascade([len, len], [1, 20], budget=1.5).report())
 
 
+def test_a_question_asked_again_counts_once_in_the_share_of_conversations(tmp_path):
+    live = Router.open(tmp_path / "j.db", 2, [1, 20], agree=0.8, seed=2, memory=64)
+    assert live.report().conversations is None
+    for n in range(300):
+        decision = live.decide(conversation=n // 3 if n < 240 else None)
+        if len(decision.call) > 1:
+            live.feedback(decision.id, ["a" if n % 8 else "b", "a"])
+    report = live.report()
+    found = report.conversations
+    assert found["count"] == 80 + 60
+    assert found["differ"] == pytest.approx(report.differ * 300 / 140)
+    assert found["differ_at_most"] == pytest.approx(min(report.differ_at_most * 300 / 140, 1.0))
+    assert "By conversation, where a question asked again counts once (140): about" in str(report)
+    assert Router.from_state(live.state()).report().conversations == found
+    live.close()
+    with Router.open(tmp_path / "j.db", 2, [1, 20]) as again:
+        assert again.report().conversations == found
+
+
+def test_scores_that_vanish_are_told_once_in_the_log(caplog):
+    rng = np.random.default_rng(3)
+    live = Cascade(2, [1, 20], agree=0.9, seed=1, memory=64, names=["small", "large"])
+    for n in range(500):
+        step = live.begin()
+        while step.answer is None:
+            step = live.tell(step.id, Scored("a", rng.random()) if n < 200 else "a")
+    told = [one.getMessage() for one in caplog.records if one.name == "weakfeedback.live"]
+    assert told == ["small gives no scores any more: from now on groups and labels alone tell its risk"]
+    assert live.policy.theta[1, 0, 0] != -2.0  # the form before the call is fitted, too
+
+
+def test_a_reference_too_unlike_itself_for_the_promise_is_told_with_the_share_that_it_must_answer():
+    live = Cascade(2, [1, 20], agree=0.98, names=["small", "large"])
+    known = {"calls": 60, "differed": 3, "differs": 0.046, "differs_at_least": 0.013, "differs_at_most": 0.2}
+    report = dataclasses.replace(live.report(), self_check={**known, "spent": 9.0}, differ=0.041, cheap=1.0)
+    words = "\n".join(report.unknown())
+    for line in (
+        "large, asked twice, gives the same answer in 95.4 % of the requests that a cheaper stage answers "
+        "(estimate; at least 1.3 % of them differ, 95 % sure).",
+        "differs from large's in 4.1 % (estimate); large would differ from itself in 4.6 %. So no more than a second",
+        "No stage can agree with large in more than 97.7 % of what it answers.",
+        "So at least 13.0 % of the requests must go to large",
+    ):
+        assert line in words
+
+
 def test_a_model_that_always_differs_saves_nothing_and_it_is_said_why():
     live = Cascade(
         [lambda x: x, lambda x: -1], [1, 20], agree=0.95, names=["small", "large"], seed=0, memory=64
@@ -714,9 +771,9 @@ def test_second_calls_tell_how_often_the_reference_agrees_with_itself():
 
 @pytest.mark.parametrize("background", [False, True])
 def test_bounds_on_what_differs_from_itself_hold_at_all_times(background):
-    """300 runs of 2000 cheap answers, each bound may be crossed in 5 % and three standard errors (.013)."""
+    """100 runs of 2000 cheap answers, each bound may be crossed in 5 % and three standard errors (.022)."""
     rng, low, high, found = np.random.default_rng(8), 0, 0, []
-    for _ in range(300):
+    for _ in range(100):
         pi = rng.choice([0.03, 0.1, 0.4], 2000)
         rho, differs = np.where(np.arange(2000) < 500, 1.0, LATER), rng.random(2000) < 0.1
         compared = rng.random(2000) < pi
@@ -730,21 +787,20 @@ def test_bounds_on_what_differs_from_itself_hold_at_all_times(background):
         crossed[1] |= bool(true[-1] > second.at_most(0.03))
         low, high = low + crossed[0], high + crossed[1]
         found.append(second.share / true[-1])
-    assert low <= 300 * (0.05 + 3 * 0.013)
-    assert high <= 300 * (0.05 + 3 * 0.013)
-    assert abs(np.mean(found) - 1.0) < 4 * np.std(found) / math.sqrt(300)
+    assert max(low, high) <= 100 * (0.05 + 3 * 0.022)
+    assert abs(np.mean(found) - 1.0) < 4 * np.std(found) / math.sqrt(100)
 
 
 def test_second_calls_begin_and_end_by_an_event(tmp_path):
     world = World(16, wrong=(0.1, 0.05))
     stages = [world.stage(0), world.stage(2)]
     live = Cascade.open(tmp_path / "j.db", stages, [1, 20], agree=0.55, seed=3, memory=64)
-    for x in range(300):
+    for x in range(150):
         live(x)
     assert live.report().self_check is None
     live.promise(self_check=True)
     live.promise(self_check=True)  # as it is
-    for x in range(300, 600):
+    for x in range(150, 300):
         live(x)
     known = live.report().self_check
     assert known["calls"] > 5
@@ -753,7 +809,7 @@ def test_second_calls_begin_and_end_by_an_event(tmp_path):
     assert live.report().self_check == known
     assert live.promised.self_check
     live.promise(self_check=False)
-    for x in range(300):
+    for x in range(100):
         live(x)
     after = live.report().self_check
     assert after["calls"] == known["calls"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -181,11 +182,12 @@ class Promises:
         body |= given
         chosen = stage_called("reference", reference, self._words.names, size, self._noun)
         body["reference"] = promised.reference if chosen is None else chosen
+        when = {} if body["reference"] == promised.reference else {"at": int(time.time())}
         same = body == {**promised.limits(), "reference": promised.reference}
         if self_check is not None and checked_flag("self_check", self_check) != promised.self_check:
             body["self_check"], same = self_check, False
         if not same:
-            self._alter("promise", body)  # type: ignore[attr-defined]
+            self._alter("promise", body | when)  # type: ignore[attr-defined]
 
     def forfeit(self) -> None:
         """Give up the allowance: of a copy nobody knows how much of it was used up since it was made.

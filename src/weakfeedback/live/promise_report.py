@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -102,6 +103,11 @@ class PromiseReport(Report):
     shadow : dict or None
         In shadow mode: ``saved``, ``saved_share``, ``differ``, ``cheap`` as they would have been, and ``safe_since``,
         the request since which it is safe to turn on (None: not yet).
+    former_references : list
+        References of before: each with its last request, ``until``, and when it was ``replaced``.
+    conversations : dict or None
+        How many there are, a request without one counted as one, and the share of them with an answer that differs,
+        ``differ`` (estimate) and ``differ_at_most``: repeated questions make the share of requests look smaller.
     self_check : dict or None
         How often the reference differs from itself, on the requests that another model answers: ``calls`` of it made
         twice, how many ``differed``, the share that ``differs`` (estimate), ``differs_at_least`` and
@@ -138,6 +144,7 @@ class PromiseReport(Report):
     shadow: dict[str, Any] | None
     self_check: dict[str, Any] | None
     former_references: list[dict[str, Any]]
+    conversations: dict[str, Any] | None = None
     words: Words = STAGES
 
     def to_frame(self) -> pd.DataFrame:
@@ -175,6 +182,13 @@ class PromiseReport(Report):
             f"{requests}: about {percent(self.differ)} differ (estimate); at most {percent(self.differ_at_most)}, 95 % "
             "sure, whatever the models do."
         )
+        if self.conversations is not None:
+            talks = self.conversations
+            lines.append(
+                f"By conversation, where a question asked again counts once ({talks['count']:,}): about "
+                f"{percent(talks['differ'])} have an answer that differs; at most "
+                f"{percent(talks['differ_at_most'])}, 95 % sure."
+            )
         if self.blind:
             lines.append(f"{self.blind:,} of them went out unseen and count as differing.")
         if self.state == "learning":
@@ -292,7 +306,7 @@ class PromiseReport(Report):
         """Say what is not known."""
         reference, noun = self.reference, self.words.noun
         lines = [
-            f"Up to request {one['until']:,} the reference was {one['reference']}."
+            f"Up to request {one['until']:,}{_until(one['replaced'])} the reference was {one['reference']}."
             for one in self.former_references
         ]
         about = ""
@@ -324,6 +338,25 @@ class PromiseReport(Report):
                 f"{noun}: lower its temperature, compare less strictly (numbers, fields), or promise less."
             )
         return lines
+
+
+def _until(replaced: str | None) -> str:
+    return "" if replaced is None else f", until {replaced}"
+
+
+def time_of(at: int) -> str | None:
+    """Return a time as people write it; None for 0, which is not known."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC" if at else None
+
+
+def _conversations(count: int, differ: float, at_most: float) -> dict[str, Any]:
+    """Return how many conversations have an answer that differs, if no two such answers are in the same one."""
+    count = max(count, 1)
+    return {
+        "count": count,
+        "differ": min(differ / count, 1.0),
+        "differ_at_most": min(at_most / count, 1.0),
+    }
 
 
 def _eps(settings: dict[str, Any]) -> float | None:
@@ -452,7 +485,10 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         wasted=float(view.counts.wasted),
         shadow=_shadow_of(policy, kept, n, float(terms.prices[R])) if promised.shadow else None,
         self_check=_self_check(kept.second, total, promised) if checks else None,
-        former_references=[{"reference": words.one(k), "until": t} for k, t in promised.since],
+        former_references=[
+            {"reference": words.one(k), "until": t, "replaced": time_of(at)} for k, t, at in promised.since
+        ],
+        conversations=_conversations(n - kept.repeats, shown, at_most * n) if kept.repeats else None,
         words=words,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +65,9 @@ from weakfeedback.live.stages import Failed
 from weakfeedback.live.storage import StateError
 from weakfeedback.stats import add_up
 from weakfeedback.validate import brief
+from weakfeedback.words import STAGES
 
+log = logging.getLogger("weakfeedback.live")
 SETTING = "adaptive"
 AT_ONCE = {
     "decide": "{} decides after every answer: use begin() and tell(), not decide()",
@@ -334,6 +337,7 @@ class AdaptiveGame:
     spares = False
     in_order = ()
     keeps = EXPLAINED
+    words = STAGES  # the names of its stages
     form = Form(
         (
             *stage_arguments(scored=True),
@@ -361,6 +365,10 @@ class AdaptiveGame:
     def __init__(self, K: int, code: Comparer, timeout: float | None, promises: bool = False) -> None:
         self.K, self.code, self.timeout = K, code, timeout
         self.promises = promises  # then the terms have a promise, and the counts count it
+        self.next_fit, self.scored = (
+            0,
+            frozenset[int](),
+        )  # the next fit, and the stages with scores at the last one
         self.alters = {"recost": self.recost, "calibrate": self.calibrate}
         if promises:
             self.form = self.promised_form
@@ -577,9 +585,20 @@ class AdaptiveGame:
         cheap = record.arm != promised.reference
         more = Share(1, int(cheap), int(drawn), estimate, record.cost, alone)
         kept: PromiseCounts = counts.promise.plus(decided.group, more)
+        fields = self.driver.fields()
         if promised.shadow:
-            kept = kept.after_shadow(kept.total.requests, self.driver.fields())
+            kept = kept.after_shadow(kept.total.requests, fields)
+        if fields["next_fit"] != self.next_fit:
+            self._look_at_scores(fields)
         return kept
+
+    def _look_at_scores(self, fields: Mapping[str, Any]) -> None:
+        """Say once, after a fit, that a stage gives no scores any more."""
+        self.next_fit, known = int(fields["next_fit"]), self.scored
+        self.scored = frozenset(np.flatnonzero(fields["ranked"]).tolist())
+        for k in sorted(known - self.scored):
+            words = f"{self.words.one(k)} gives no scores any more: from now on groups and labels alone tell its risk"
+            log.warning("%s", words)
 
     def _by_stage(self, told: Sequence[Told]) -> np.ndarray:
         """Return the pairs of stages that differ, of those called."""

@@ -50,6 +50,14 @@ COUNTED = (
 CHOSEN = (*LIMITS, "reference", "sure", "groups", "shadow", "background", "self_check", "names")
 
 
+class Former(NamedTuple):
+    """A reference of before, its last request, and when it was replaced, in seconds since 1970; 0: not known."""
+
+    reference: int
+    until: int
+    at: int = 0
+
+
 class Promised(NamedTuple):
     """What is promised: part of the prices, so that it changes by an event."""
 
@@ -64,7 +72,7 @@ class Promised(NamedTuple):
     self_check: bool = False
     names: tuple[str, ...] | None = None
     salt: str = ""  # with which labels are hashed
-    since: tuple[tuple[int, int], ...] = ()  # earlier references, and the last request of each
+    since: tuple[Former, ...] = ()  # earlier references
 
     @property
     def least(self) -> float:
@@ -168,6 +176,7 @@ class PromiseCounts(NamedTuple):
     safe_since: int = 0  # in shadow mode: the request since which it is safe to turn on; 0: not yet
     shadow_from: int = 0  # and the first one on which a cheap answer would have gone out
     second: Second = Second()
+    repeats: int = 0  # requests of a conversation after its first, such as a question that is asked again
 
     @property
     def total(self) -> Share:
@@ -207,6 +216,7 @@ class PromiseCounts(NamedTuple):
             "shadow_from": self.shadow_from,
             "second": [*self.second[:4], list(self.second.bets)],
             **({"second_most": list(self.second.caps)} if any(self.second.caps) else {}),
+            **({"repeats": self.repeats} if self.repeats else {}),
         }
 
     @classmethod
@@ -215,8 +225,9 @@ class PromiseCounts(NamedTuple):
         caps = list(Second().caps)
         if isinstance(state, dict):
             state = {"shadow_from": 0, **state}  # counts of before hold none
+            state = {"repeats": 0, **state}
             caps = state.pop("second_most", caps)
-        numbers = ("blind", "safe_since", "shadow_from")
+        numbers = ("blind", "safe_since", "shadow_from", "repeats")
         require(
             "the promise's counts", state, {"groups": list, "second": list, **dict.fromkeys(numbers, int)}
         )
@@ -245,7 +256,7 @@ class PromiseCounts(NamedTuple):
             raise StateError("the counts of the promise are damaged")
         made = tuple((one[0], Share(*one[1:])) for one in groups)
         told = Second._make([*second[:-1], tuple(second[-1]), tuple(caps)])
-        return cls(made, state["blind"], state["safe_since"], state["shadow_from"], told)
+        return cls(made, state["blind"], state["safe_since"], state["shadow_from"], told, state["repeats"])
 
 
 UNTOLD = object()  # in place of a label that was compared elsewhere
@@ -349,7 +360,7 @@ def changed(body: dict[str, Any], promised: Promised, requests: int, driver: Int
         driver.alter(lambda policy: policy.take_limits(**new.limits()))
     if body["reference"] != promised.reference:
         driver.alter(lambda policy: policy.take_reference(body["reference"]))
-        since = (*promised.since, (promised.reference, requests))[-100:]
+        since = (*promised.since, Former(promised.reference, requests, body.get("at", 0)))[-100:]
         new = new._replace(reference=body["reference"], since=since)
     if "self_check" in body:
         new = new._replace(self_check=body["self_check"])
@@ -399,7 +410,8 @@ def promise_from(state: Any, K: int) -> tuple[Promised, PromiseCounts]:
     try:
         bytes.fromhex(state["salt"])
         since = tuple(
-            (integer("reference", one, 0, K - 1), integer("request", t, 0)) for one, t in state["since"]
+            Former(integer("reference", one, 0, K - 1), *(integer("request", t, 0) for t in times))
+            for one, *times in state["since"]
         )
         names = None if state["names"] is None else tuple(str(name) for name in state["names"])
     except (TypeError, ValueError):

@@ -25,6 +25,7 @@ from weakfeedback.live.game import Altered, Choice
 from weakfeedback.live.games.promise import (
     PASSING,
     UNTOLD,
+    Former,
     PromiseCounts,
     Share,
     Why,
@@ -156,7 +157,10 @@ class PromisedRouterGame(RouterGame):
         spent = after.spent - counts.spent
         cheap = call[-1] != R
         more = Share(1, int(cheap), int(drawn), 0.0, spent, terms.prices[R])
-        after = after._replace(promise=counts.promise.plus(group, more))
+        kept: PromiseCounts = counts.promise.plus(group, more)
+        if turn is not None and turn.held is not None:
+            kept = kept._replace(repeats=kept.repeats + 1)
+        after = after._replace(promise=kept)
         talk = None if turn is None else (turn, call[-1])
         return Choice(call, Why(call), after, len(call) > 1, chosen, talk)
 
@@ -327,9 +331,11 @@ class PromisedRouterGame(RouterGame):
         """Go on with other models; the tokens and the bound go on, too."""
         new, kept, reference = self._other_terms(body, terms), body["kept"], body["reference"]
         old, requests = terms.promise, counts.promise.total.requests
-        since = tuple((kept.index(one), t) for one, t in old.since if one in kept)
+        since = tuple(
+            one._replace(reference=kept.index(one.reference)) for one in old.since if one.reference in kept
+        )
         if kept[reference] != old.reference and old.reference in kept:
-            since = (*since, (kept.index(old.reference), requests))[-100:]
+            since = (*since, Former(kept.index(old.reference), requests, body.get("at", 0)))[-100:]
         policy = with_models(self.driver.write_back(), new.costs, kept, reference)
         promised = old._replace(reference=reference, since=since, names=None)
         after = counts.after_models(kept, new.prices)
