@@ -298,6 +298,14 @@ class Promise:
         self.first = first
         self.chance = chance
 
+    def coin_first(self):
+        """Return the stage whose answer may go out, in the round of the last call."""
+        return self.first
+
+    def coin_chance(self):
+        """Return the chance of its comparison."""
+        return self.chance
+
     def next_stage(self, k, outputs, scores, rng):
         """Return the stage to call after stage k (-1: before the first), or -1; the last one called answers."""
         if k == self.R:

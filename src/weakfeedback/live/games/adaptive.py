@@ -82,8 +82,10 @@ NO_JUDGE = {
 }
 TOLD = {"class", "digest", "score", "chances", "cost", "stage"}  # what is stored of an output
 NOT_CALLED = -1
+COIN = ("coin_first", "coin_chance")  # methods of a policy: what a coin was about, and its chance
 FAILED = "failed"  # in place of the digest of a label
 JUDGES = 3  # ways to judge
+LOOK = 64  # requests after which is looked whether stages still give scores
 MEMORY = ("arms", "filled", "held", "memory", "reference", "t")  # fields of a policy that keeps rounds
 
 
@@ -365,10 +367,7 @@ class AdaptiveGame:
     def __init__(self, K: int, code: Comparer, timeout: float | None, promises: bool = False) -> None:
         self.K, self.code, self.timeout = K, code, timeout
         self.promises = promises  # then the terms have a promise, and the counts count it
-        self.next_fit, self.scored = (
-            0,
-            frozenset[int](),
-        )  # the next fit, and the stages with scores at the last one
+        self.scored = frozenset[int]()  # the stages with scores, when that was looked at last
         self.alters = {"recost": self.recost, "calibrate": self.calibrate}
         if promises:
             self.form = self.promised_form
@@ -377,7 +376,10 @@ class AdaptiveGame:
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         numbers, scores = freeze(np.zeros(1, dtype=np.int64)), freeze(np.zeros(1))
         if callable(getattr(policy, "next_stage", None)):
-            asked, own = "next_stage", {"turn_to": (0, 0, 0.0), "lost": (), "spared": ()}
+            asked, own = (
+                "next_stage",
+                {"turn_to": (0, 0, 0.0), **dict.fromkeys(("lost", "spared", *COIN), ())},
+            )
         else:
             asked, own = "gain" if hasattr(policy, "gain") else "go_on", {}
         more = {name: example for name, example in own.items() if callable(getattr(policy, name, None))}
@@ -394,8 +396,10 @@ class AdaptiveGame:
         turns, loses = (self.names_stages and offers(name) for name in ("turn_to", "lost"))
         self.turn: Callable[..., Any] | None = driver.method("turn_to") if turns else None
         self.lose: Callable[..., Any] | None = driver.method("lost") if loses else None
+        self.coin = [driver.method(name) for name in COIN] if all(map(offers, COIN)) else None
         self.choosing_learns = learns_by_choosing(driver) or self.names_stages
         self.cancelling_learns = loses
+        self.scratch = getattr(policy, "scratch", None) if driver.origin.name is not None else None
         self.refuses = {**AT_ONCE, **({} if offers("calibrate") else NO_JUDGE)}
         if self.promises:
             del self.refuses["certificate"]
@@ -445,8 +449,11 @@ class AdaptiveGame:
                 f"{type(self.policy).__name__}.next_stage must return a stage from 0 to {self.K - 1} that was not "
                 f"called yet, or -1 after the first one, got {brief(stage)}"
             )
-        fields = self.driver.fields()
-        chance, first = float(fields.get("chance", 1.0)), int(fields.get("first", NOT_CALLED))
+        if self.coin is not None:
+            first, chance = int(self.coin[0]()), float(self.coin[1]())
+        else:
+            fields = self.driver.fields()
+            chance, first = float(fields.get("chance", 1.0)), int(fields.get("first", NOT_CALLED))
         return Progress(told, None if known == NOT_CALLED else known, chance, first, seen.group)
 
     def tolerates(self, decided: Progress, terms: Terms) -> bool:
@@ -585,17 +592,15 @@ class AdaptiveGame:
         cheap = record.arm != promised.reference
         more = Share(1, int(cheap), int(drawn), estimate, record.cost, alone)
         kept: PromiseCounts = counts.promise.plus(decided.group, more)
-        fields = self.driver.fields()
         if promised.shadow:
-            kept = kept.after_shadow(kept.total.requests, fields)
-        if fields["next_fit"] != self.next_fit:
-            self._look_at_scores(fields)
+            kept = kept.after_shadow(kept.total.requests, self.driver.fields())
+        if record.id % LOOK == 0:
+            self._look_at_scores(self.driver.fields()["ranked"])
         return kept
 
-    def _look_at_scores(self, fields: Mapping[str, Any]) -> None:
-        """Say once, after a fit, that a stage gives no scores any more."""
-        self.next_fit, known = int(fields["next_fit"]), self.scored
-        self.scored = frozenset(np.flatnonzero(fields["ranked"]).tolist())
+    def _look_at_scores(self, ranked: np.ndarray) -> None:
+        """Say once that a stage gives no scores any more."""
+        known, self.scored = self.scored, frozenset(np.flatnonzero(ranked).tolist())
         for k in sorted(known - self.scored):
             words = f"{self.words.one(k)} gives no scores any more: from now on groups and labels alone tell its risk"
             log.warning("%s", words)
