@@ -147,6 +147,11 @@ class PromiseReport(Report):
     conversations: dict[str, Any] | None = None
     words: Words = STAGES
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON data, conversations where there are any."""
+        found = super().to_dict()
+        return {name: value for name, value in found.items() if name != "conversations" or value is not None}
+
     def to_frame(self) -> pd.DataFrame:
         """Return a table of the models beside the reference: price, comparisons, how often they differ from it."""
         import pandas as pd
