@@ -7,8 +7,10 @@ import numpy as np
 
 from weakfeedback.contextual.arguments import LEAST_RIDGE, layout, pairs, per_pair_fits
 from weakfeedback.contextual.glm import Regressions
-from weakfeedback.kernels.linalg import copy_block, inner, shrink, times
+from weakfeedback.kernels.linalg import inner, shrink, times
 from weakfeedback.validate import MOST_INPUTS, cumulative_costs, limited, number
+
+FLAT = 1e-6  # the ridge of the constant: the mean of all movements is learned at once
 
 
 class UssMean:
@@ -19,13 +21,14 @@ class UssMean:
     by a random draw, no later arm moves the answer by more than it costs:
 
         I_t = min { i : C_j - C_i > s_ij for all j > i } or K,
-        s_ij ~ Normal( phi.theta_ij, max(r_ij / n, 1 / n^2) |phi|^2 ),   |phi|^2 = phi' (ridge I + sum phi phi')^-1 phi,
+        s_ij ~ Normal( x.theta_ij, max(r_ij / n, 1 / n^2) |x|^2 ),   x = (1, phi),   |x|^2 = x' (R + sum x x')^-1 x,
 
-    with theta_ij the ridge regression of the n movements of the pair that were seen, and r_ij its sum of squared
-    residuals; a pair that was seen less than twice is never below its cost. Where phi is a constant, and but for the
-    ridge, this is `weakfeedback.cascade.UssMean`, draw by draw. Movements are learned as they are, and no observation
-    is kept: O(K^2 d + K d^2) numbers. Where the answers are labels the movement is 1 if they differ (with scale 1).
-    No regret bound is known.
+    with theta_ij the ridge regression of the n movements of the pair that were seen (R has ``ridge`` for every feature,
+    and nearly 0 for the constant), and r_ij its sum of squared residuals; a pair that was seen less than twice is never
+    below its cost. So at first all contexts have the mean movement of the pair, and features count as they prove
+    themselves. Without features this is `weakfeedback.cascade.UssMean`, draw by draw. Movements are learned as they
+    are, and no observation is kept: O(K^2 d + K d^2) numbers. Where the answers are labels the movement is 1 if they
+    differ (with scale 1). No regret bound is known.
 
     Draws: in ``select``, for i = 0, 1, ... until an arm is accepted (at most to K-2), one ``rng.standard_normal()`` for
     every j = i+1, ..., K-1 in this order, all of them even after one has failed. ``update`` draws nothing.
@@ -39,6 +42,8 @@ class UssMean:
     scale : number > 0
         The size of an error that costs 1. Larger errors cost no more.
     ridge : number >= 1e-12
+        The precision of the prior of each feature's parameter: 1 is the weight of an observation of norm 1. With less,
+        the first rounds with many features are guesses.
     per_pair : bool
         Whether phi holds one block of features per pair (``PairFeatures``).
 
@@ -70,7 +75,7 @@ class UssMean:
 
     check: Any = Regressions.check
 
-    def __init__(self, costs, dimension, scale=1.0, ridge=1e-3, per_pair=False):
+    def __init__(self, costs, dimension, scale=1.0, ridge=1.0, per_pair=False):
         self.C = cumulative_costs(costs)
         self.K = self.C.size
         first, stop = pairs(self.K)
@@ -82,10 +87,11 @@ class UssMean:
         self.stop = np.array(stop, dtype=np.int64)
         self.slot, self.reach, self.begins = layout(self.stop, self.d, per_pair)
         self.n = np.zeros(len(first))  # n[m]: how often the pair was compared
-        self.theta = np.zeros((len(first), self.d))
+        self.theta = np.zeros((len(first), self.d + 1))  # of the constant, then of the features
         self.left = np.zeros(len(first))  # r: squared residuals, and ridge |theta|^2
-        self.W = np.zeros((self.reach.size, self.d, self.d))  # the inverse of ridge I + sum phi phi'
-        for k in range(self.d):
+        self.W = np.zeros((self.reach.size, self.d + 1, self.d + 1))  # the inverse of R + sum x x'
+        self.W[:, 0, 0] = 1.0 / FLAT
+        for k in range(1, self.d + 1):
             self.W[:, k, k] = 1.0 / number("ridge", ridge, at_least=LEAST_RIDGE)
 
     def select(self, phi, rng):
@@ -110,9 +116,8 @@ class UssMean:
 
     def movement(self, m, phi, z):
         """Return the mean movement of a pair at a context plus z standard errors."""
-        x = np.empty(self.d)
-        v = np.empty(self.d)
-        copy_block(phi, self.begins[self.slot[m]], x)
+        x = self.part(phi, self.slot[m])
+        v = np.empty(self.d + 1)
         times(self.W[self.slot[m]], x, v)
         n = self.n[m]
         variance = max(self.left[m] / n, 1.0 / (n * n))
@@ -133,23 +138,29 @@ class UssMean:
     def update_pairs(self, phi, arm, moved, rng):
         """Learn how far the answers of pairs i < j <= arm lie apart: numbers from 0 to 1, or whether they differ."""
         self.check(phi, arm)
-        x = np.empty(self.d)
-        v = np.empty(self.d)
+        v = np.empty(self.d + 1)
         for m in range(self.stop.size):
             if self.stop[m] <= arm:
-                copy_block(phi, self.begins[self.slot[m]], x)
+                x = self.part(phi, self.slot[m])
                 times(self.W[self.slot[m]], x, v)
                 self.absorb(m, 1.0 * moved[self.first[m], self.stop[m]], x, v)
         for s in range(self.reach.size):
             if self.reach[s] <= arm:
-                copy_block(phi, self.begins[s], x)
-                shrink(self.W[s], 1.0, x, v)
+                shrink(self.W[s], 1.0, self.part(phi, s), v)
+
+    def part(self, phi, s):
+        """Return x: the constant, and the features that the regressions with matrix s look at."""
+        x = np.empty(self.d + 1)
+        x[0] = 1.0
+        for k in range(self.d):
+            x[k + 1] = phi[self.begins[s] + k]
+        return x
 
     def absorb(self, m, moved, x, v):
         """Add one movement to regression m, exactly; v is W x."""
         wide = 1.0 + inner(x, v)
         off = moved - inner(x, self.theta[m])
-        for k in range(self.d):
+        for k in range(x.size):
             self.theta[m, k] += off / wide * v[k]
         self.left[m] += off * off / wide
         self.n[m] += 1.0
