@@ -56,9 +56,8 @@ def vector(name: str, value: Any, at_least: float = -math.inf, size: int | None 
     if at_least > -math.inf:
         allowed += f" >= {at_least:g}"
     try:
-        if (
-            np.asarray(plain(value)).dtype.kind not in "biufO"
-        ):  # text and complex numbers would pass for floats
+        # text and complex numbers would pass for floats
+        if np.asarray(plain(value)).dtype.kind not in "biufO":
             raise TypeError
         array = np.array(value, dtype=float)
     except (TypeError, ValueError, OverflowError):

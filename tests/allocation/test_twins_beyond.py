@@ -96,9 +96,8 @@ def world(rng, K, setting, rewards, same=False):
 def test_csb_ts_agrees_with_its_twin(step, setting):
     route = set()
     for K in range(1, 7):
-        rewards = ("bernoulli", "uniform")[
-            (K + round(100 * step)) % 2
-        ]  # each law with every other number of arms
+        # each law with every other number of arms
+        rewards = ("bernoulli", "uniform")[(K + round(100 * step)) % 2]
         there = world(np.random.default_rng([K, round(1000 * step)]), K, setting, rewards)
         one, twin = (kind(K, there.budget, step, setting) for kind in (CsbTs, SlowCsbTs))
         assert (one.K, one.Q, one.step, one.C, one.reward) == (

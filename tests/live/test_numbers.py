@@ -12,9 +12,8 @@ from weakfeedback.cascade import UssMean
 from weakfeedback.cascade.movement import PROMISE, calibration, chain
 
 RNG = np.random.default_rng(0)
-TABLE = np.cumsum(
-    RNG.normal(size=(600, 4)) * [1.0, 0.4, 0.2, 0.1], axis=1
-)  # each stage knows more of the truth
+# each stage knows more of the truth
+TABLE = np.cumsum(RNG.normal(size=(600, 4)) * [1.0, 0.4, 0.2, 0.1], axis=1)
 STAGES = [lambda row, k=k: float(TABLE[row, k]) for k in range(3)]
 TERMS = {"stage_costs": [0.0, 0.2, 0.3], "error_cost": 20.0, "loss": "squared", "scale": 3.0, "seed": 3}
 

@@ -209,9 +209,8 @@ def _decide(
     rate = np.divide(d, n, out=np.full(np.shape(n), 0.5), where=n > 0.0)
     out = _excluded(n, d, np.minimum(gaps, 1.0), limit)
     beyond = (gaps > 1.0) | (out & (gaps > rate))  # C_j - C_i is above the upper limit: j is excluded
-    within = (gaps <= 0.0) | (
-        out & (gaps < rate)
-    )  # C_j - C_i is not above the lower limit: i fails against j
+    # C_j - C_i is not above the lower limit: i fails against j
+    within = (gaps <= 0.0) | (out & (gaps < rate))
     first, second = np.triu_indices(arms, 1)
     excludes, fails = np.zeros((2, *np.shape(n)[:-1], arms, arms), dtype=bool)
     excludes[..., first, second] = beyond

@@ -274,9 +274,8 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         self._unready = buys or (within and self._stages[0].elsewhere)
         self._unready = self._unready or any(stage.asynchronous for stage in self._stages)
         known = self._core.driver.origin.name
-        if (
-            known in LEARNERS if within else known not in (None, "Fixed", "Random")
-        ):  # one that learns where to stop
+        # one that learns where to stop
+        if known in LEARNERS if within else known not in (None, "Fixed", "Random"):
             warn_of_prices(terms.stage_costs[1:2], terms.error_cost, self._words)
 
     def _check_metric(self, name: str, metric: Any, compare: Any) -> None:
