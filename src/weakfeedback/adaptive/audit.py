@@ -10,9 +10,8 @@ import numpy as np
 
 from weakfeedback.adaptive.arguments import stage_costs
 from weakfeedback.adaptive.problem import AdaptiveProblem
-from weakfeedback.cascade.audit import checked_level
 from weakfeedback.contract.decisions import checked_bool
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import brief, fraction, integer, number
 from weakfeedback.words import STAGES, Words
 
 CHEAPER = "cheaper than every fixed stage"
@@ -102,7 +101,7 @@ def audit_stops(
     prices, error, level = (
         stage_costs(costs),
         number("error_cost", error_cost, above=0.0),
-        checked_level(alpha),
+        fraction("alpha", alpha),
     )
     table = np.asarray(wrong, dtype=bool)
     if table.ndim != 2 or table.shape[1] != prices.size or len(table) < 2:

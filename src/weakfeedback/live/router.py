@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.cascade.audit import Audit, checked_level
+from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
 from weakfeedback.live import persistence
 from weakfeedback.live.answers import (
@@ -50,7 +50,7 @@ from weakfeedback.live.talks import TTL, Turn, key_of, turn_of
 from weakfeedback.live.warning import warn_of_prices
 from weakfeedback.settings.catalog import make_policy
 from weakfeedback.stats import add_up
-from weakfeedback.validate import integer, number, vector
+from weakfeedback.validate import fraction, integer, number, vector
 from weakfeedback.words import MODELS
 
 __all__ = ["Costed", "Router", "RouterAnswer", "RouterDecision", "RouterReport"]
@@ -563,7 +563,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         samples = Rows(items, "items")
         self._refuse_call(awaits=False)
         chosen = self._audited(model, samples.size)
-        ask, level = teller(samples, truth), checked_level(alpha)  # before any call is paid for
+        ask, level = teller(samples, truth), fraction("alpha", alpha)  # before any call is paid for
         outputs = run_stages(samples, self._stages[: chosen + 1])
         calls = add_up(add_up(costs_of(seen, self._core.terms.prices)) for seen in outputs)
         return self._audit(outputs, ask, level, chosen, calls)
