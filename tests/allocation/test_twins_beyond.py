@@ -118,10 +118,8 @@ def test_csb_ts_of_the_first_edition_agrees_with_its_twin(setting):
     route = set()
     for K in (2, 4, 6):
         there = world(np.random.default_rng([K, 1]), K, setting, "bernoulli")
-        one, twin = (
-            CsbTs(K, there.budget, 0.02, setting),
-            SlowCsbTs(K, there.budget, 0.02, setting, edition=1),
-        )
+        one = CsbTs(K, there.budget, 0.02, setting)
+        twin = SlowCsbTs(K, there.budget, 0.02, setting, edition=1)
         one.edition = 1
         lockstep(one, twin, there, K, 120)
         route |= twin.route

@@ -37,10 +37,8 @@ def test_it_plays_uss_mean_on_the_movements(compiled):
 
 
 def test_a_metric_is_learned_as_it_is():
-    cascade, rng = (
-        made(loss=None, scale=None, metric=lambda a, b: min(abs(a - b) / 9, 1.0)),
-        np.random.default_rng(3),
-    )
+    cascade = made(loss=None, scale=None, metric=lambda a, b: min(abs(a - b) / 9, 1.0))
+    rng = np.random.default_rng(3)
     policy = UssMean(np.cumsum(TERMS["stage_costs"]) / 20.0)
     for row in range(200):
         arm = policy.select(rng)

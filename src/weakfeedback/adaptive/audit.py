@@ -98,11 +98,9 @@ def audit_stops(
     >>> found.verdict, round(found.cost, 3), [round(cost, 2) for cost in found.fixed_costs]
     ('cheaper than every fixed stage', 0.03, [0.21, 0.11])
     """
-    prices, error, level = (
-        stage_costs(costs),
-        number("error_cost", error_cost, above=0.0),
-        fraction("alpha", alpha),
-    )
+    prices = stage_costs(costs)
+    error = number("error_cost", error_cost, above=0.0)
+    level = fraction("alpha", alpha)
     table = np.asarray(wrong, dtype=bool)
     if table.ndim != 2 or table.shape[1] != prices.size or len(table) < 2:
         raise ValueError(f"wrong must be bools of shape (n, {prices.size}), n >= 2, got {brief(wrong)}")

@@ -460,10 +460,8 @@ class Router(Changing, Promises, Looks, Live, Rounds):
 
     def recost(self, prices: Any, error_cost: float | None = None) -> None:
         """Continue with new prices; the counts stay, and the bound on spending starts again for this period."""
-        error, policy = (
-            self._stated_prices()[1] if error_cost is None else error_cost,
-            self._core.driver.policy,
-        )
+        error = self._stated_prices()[1] if error_cost is None else error_cost
+        policy = self._core.driver.policy
         new = terms_of(prices, 1.0 if error is None else error, len(self._stages))
         reprices = any(callable(getattr(policy, name, None)) for name in ("reprice", "take_costs"))
         if not getattr(policy, "recostable", False) or not reprices:

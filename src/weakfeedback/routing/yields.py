@@ -54,11 +54,9 @@ class Yields:
         level = fraction("alpha", alpha)
         n, plus, minus = (np.array(given, dtype=np.int64) for given in (labels, better, worse))
         size = len(n)
-        estimate, low, high = (
-            np.full((size, size), math.nan),
-            np.full((size, size), -1.0),
-            np.ones((size, size)),
-        )
+        estimate = np.full((size, size), math.nan)
+        low = np.full((size, size), -1.0)
+        high = np.ones((size, size))
         cautious = np.ones((size, size))
         for i, j in itertools.combinations(range(size), 2):
             if n[i, j]:
