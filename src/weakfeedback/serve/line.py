@@ -161,7 +161,7 @@ class Line(Frames):
     async def make(cls, address: str, header: bytes) -> Line:
         """Make a line to an instance; OSError if it is not reached in time, Refused if it makes none."""
         parts = urlsplit(address)
-        name, secure = parts.hostname, parts.scheme == "https"
+        name, secure = str(parts.hostname), parts.scheme == "https"
         port = parts.port or (443 if secure else 80)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(PATIENCE):
