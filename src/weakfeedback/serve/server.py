@@ -126,10 +126,8 @@ class Patient(HttpToolsProtocol):
 
     def _should_upgrade(self) -> bool:
         """Whether another instance asks for a line."""
-        passing = self.config.passing
-        return (
-            passing is not None and self._get_upgrade() == UPGRADE and passing.is_passed(dict(self.headers))
-        )
+        passing, headers = self.config.passing, dict(self.headers)
+        return passing is not None and headers.get(b"upgrade") == UPGRADE and passing.is_passed(headers)
 
     def handle_websocket_upgrade(self) -> None:
         """Make a line of the connection."""
