@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import brief, integer
 
 LEAST_RIDGE = 1e-12  # with less, rounding makes the first matrices singular
 
@@ -29,14 +29,6 @@ def layout(stop: Any, width: int, blocks: bool) -> tuple[np.ndarray, np.ndarray,
         reach[slot[m]] = stop[m]
         begins[slot[m]] = m * width if blocks else 0
     return slot, reach, begins
-
-
-def probability(name: str, value: Any) -> float:
-    """Validate a number strictly between 0 and 1."""
-    real = number(name, value, above=0.0)
-    if real >= 1.0:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {brief(value)}")
-    return real
 
 
 def forced_rounds(forced: Any, limit: Any) -> tuple[bool, int]:
