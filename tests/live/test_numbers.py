@@ -12,9 +12,8 @@ from weakfeedback.cascade import UssMean
 from weakfeedback.cascade.movement import PROMISE, calibration, chain
 
 RNG = np.random.default_rng(0)
-TABLE = np.cumsum(
-    RNG.normal(size=(600, 4)) * [1.0, 0.4, 0.2, 0.1], axis=1
-)  # each stage knows more of the truth
+# each stage knows more of the truth
+TABLE = np.cumsum(RNG.normal(size=(600, 4)) * [1.0, 0.4, 0.2, 0.1], axis=1)
 STAGES = [lambda row, k=k: float(TABLE[row, k]) for k in range(3)]
 TERMS = {"stage_costs": [0.0, 0.2, 0.3], "error_cost": 20.0, "loss": "squared", "scale": 3.0, "seed": 3}
 
@@ -38,10 +37,8 @@ def test_it_plays_uss_mean_on_the_movements(compiled):
 
 
 def test_a_metric_is_learned_as_it_is():
-    cascade, rng = (
-        made(loss=None, scale=None, metric=lambda a, b: min(abs(a - b) / 9, 1.0)),
-        np.random.default_rng(3),
-    )
+    cascade = made(loss=None, scale=None, metric=lambda a, b: min(abs(a - b) / 9, 1.0))
+    rng = np.random.default_rng(3)
     policy = UssMean(np.cumsum(TERMS["stage_costs"]) / 20.0)
     for row in range(200):
         arm = policy.select(rng)

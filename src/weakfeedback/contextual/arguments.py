@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import brief, integer
 
 LEAST_RIDGE = 1e-12  # with less, rounding makes the first matrices singular
 
@@ -11,14 +11,6 @@ def pairs(arms: int) -> tuple[list[int], list[int]]:
     """Return the pairs i < j in the order (0, 1), (0, 2), ..., (1, 2), ..., as two lists."""
     both = [(i, j) for i in range(arms) for j in range(i + 1, arms)]
     return [i for i, _ in both], [j for _, j in both]
-
-
-def probability(name: str, value: Any) -> float:
-    """Validate a number strictly between 0 and 1."""
-    real = number(name, value, above=0.0)
-    if real >= 1.0:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {brief(value)}")
-    return real
 
 
 def forced_rounds(forced: Any, limit: Any) -> tuple[bool, int]:

@@ -17,12 +17,8 @@ SETS = ("diabetes", "friedman1", "friedman2", "friedman3")
 FOLDS = 5
 ROWS = 1000  # of the functions of Friedman
 NOISE = {"friedman1": 1.0, "friedman2": 125.0, "friedman3": 0.1}
-FIRST = {
-    "diabetes": (0, 3),
-    "friedman1": (0, 4),
-    "friedman2": (0, 2),
-    "friedman3": (0, 2),
-}  # what the tree sees
+# what the tree sees
+FIRST = {"diabetes": (0, 3), "friedman1": (0, 4), "friedman2": (0, 2), "friedman3": (0, 2)}
 DIGITS = 6
 
 

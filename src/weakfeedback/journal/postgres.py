@@ -174,9 +174,8 @@ class PostgresStore(SqlStore):
             with suppress(psycopg.Error, JournalError, StoreUnavailable):  # nothing is lost without it
                 if self._lock is not None and self._lost is None:
                     self._transaction(self._note_heads)
-            with suppress(
-                psycopg.Error
-            ):  # the server would release it too, but some time after the session's end
+            # the server would release it too, but some time after the session's end
+            with suppress(psycopg.Error):
                 if self._lock is not None and self._lost is None:
                     connection.execute("SELECT pg_advisory_unlock_all()")
         finally:
@@ -349,16 +348,14 @@ class PostgresStore(SqlStore):
         return lock_of(f"{self._schema} {what}")
 
     def _end_session(self, command: str, member: int) -> None:
-        with suppress(
-            psycopg.errors.InsufficientPrivilege
-        ):  # of another user: the server will notice some time
+        # of another user: the server will notice some time
+        with suppress(psycopg.errors.InsufficientPrivilege):
             self._all(command, member)
 
     def _reserve(self) -> None:
         if self.shards is not None:
-            self._all(
-                "SET LOCAL lock_timeout = '2s'"
-            )  # not for ever, should a session be stopped that has it
+            # not for ever, should a session be stopped that has it
+            self._all("SET LOCAL lock_timeout = '2s'")
             self._all("LOCK TABLE learner IN SHARE ROW EXCLUSIVE MODE")
             self._all("SET LOCAL lock_timeout = 0")
 

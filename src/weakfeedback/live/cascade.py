@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.cascade.audit import Audit, checked_level
+from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
 from weakfeedback.cascade.movement import Calibration
 from weakfeedback.live import persistence
@@ -74,7 +74,7 @@ from weakfeedback.live.warning import warn_of_prices
 from weakfeedback.settings.catalog import POLICIES, canonical_name, make_policy, option_names
 from weakfeedback.settings.setting import find_name
 from weakfeedback.stats import add_up
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import fraction, integer, number
 
 if TYPE_CHECKING:
     from weakfeedback.adaptive.audit import RuleAudit
@@ -274,9 +274,8 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         self._unready = buys or (within and self._stages[0].elsewhere)
         self._unready = self._unready or any(stage.asynchronous for stage in self._stages)
         known = self._core.driver.origin.name
-        if (
-            known in LEARNERS if within else known not in (None, "Fixed", "Random")
-        ):  # one that learns where to stop
+        # one that learns where to stop
+        if known in LEARNERS if within else known not in (None, "Fixed", "Random"):
             warn_of_prices(terms.stage_costs[1:2], terms.error_cost, self._words)
 
     def _check_metric(self, name: str, metric: Any, compare: Any) -> None:
@@ -607,7 +606,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         self._refuse_asynchronous()
         self._refuse_elsewhere()
         chosen = self._audited(arm, samples.size)
-        ask, level = teller(samples, truth), checked_level(alpha)  # before any call is paid for
+        ask, level = teller(samples, truth), fraction("alpha", alpha)  # before any call is paid for
         outputs = run_stages(samples, self._stages[: chosen + 1])
         calls = add_up(add_up(costs_of(seen, self._core.terms.prices)) for seen in outputs)
         return self._audit(outputs, ask, level, chosen, calls)
@@ -679,7 +678,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             raise ValueError(f"arm must be left out: {self._label} is compared with all of them")
         if items < 2:
             raise ValueError(f"items must be at least two samples, got {items}")
-        checked_level(alpha)
+        fraction("alpha", alpha)
 
     def _examine(self, rows: list[list[Any]], ask: Any, alpha: float) -> RuleAudit:
         core = self._core

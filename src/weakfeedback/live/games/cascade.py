@@ -450,10 +450,8 @@ class CascadeGame:
         self, K: int, code: Comparer, timeout: float | None, labels: bool, label_price: float | None
     ) -> None:
         self.K, self.code, self.timeout = K, code, timeout
-        self.labels, self.label_price = (
-            labels,
-            label_price,
-        )  # whether there is a source of labels, and their price
+        # whether there is a source of labels, and their price
+        self.labels, self.label_price = (labels, label_price)
         self.calls = [tuple(range(arm + 1)) for arm in range(K)].__getitem__
         self.alters = {"recost": self.recost, "warm": self.warm}
 
