@@ -122,6 +122,9 @@ class Compiled(Interpreted):
 
         super().__init__(policy)
         self._calls = Calls(policy, examples, rng, undrawn)
+        self._arrays: list[str] | None = (
+            None  # the fields that a backup of the twin must copy, if that is known
+        )
 
     def method(self, name: str) -> Callable[..., Any]:
         """Return a compiled method."""
@@ -135,6 +138,20 @@ class Compiled(Interpreted):
         """Return the policy, after updating its fields."""
         self._calls.write_back()
         return self.policy
+
+    def plan(self) -> None:
+        """Find out which fields a backup must copy, of the policy if its twin shares all that changes."""
+        super().plan()
+        self._arrays = self.copied
+        if not self._calls.shared:
+            self.copied = None
+
+    def backup(self, only: Collection[str] | None = None) -> Backup:
+        """Return what `restore` needs to undo whatever a method of the twin does next."""
+        if self._arrays is None:
+            return super().backup(only)
+        now, names = self.fields(), self._arrays
+        return now.copy(), [(now[one], now[one].copy()) for one in names if only is None or one in only]
 
     def alter(self, change: Callable[[Any], None]) -> None:
         """Apply ``change`` to the policy object itself, and rebuild the twin."""
@@ -160,7 +177,7 @@ def driver_of(
             raise ValueError(
                 f"compiled must be False for {type(policy).__name__}, which cannot be compiled: {reason}"
             ) from None
-    elif origin.name is not None:
+    if origin.name is not None:
         driver.plan()
     driver.origin = origin
     driver.born = fresh(policy) if hasattr(policy, "__dict__") else policy

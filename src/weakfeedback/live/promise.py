@@ -32,7 +32,7 @@ from weakfeedback.live.promise_report import (
     certificate_of,
     make_promise_report,
 )
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import brief, flag, integer, number
 from weakfeedback.words import Words, names_of
 
 POLICY = "Promise"
@@ -68,7 +68,7 @@ def promise_of(size: int, noun: str, limits: Sequence[Any], names: Any, **chosen
     known = names_of(names, size, noun)
     reference = stage_called("reference", chosen.pop("reference"), known, size, noun)
     for name in ("sure", "shadow", "background", "self_check"):
-        checked_flag(name, chosen[name])
+        chosen[name] = flag(name, chosen[name])
     if chosen["shadow"] and chosen["background"]:
         raise ValueError("background must be left out with shadow, where the reference always answers")
     return Promised(
@@ -108,13 +108,6 @@ def stage_called(
             raise ValueError(f"{argument} must be {known}, got {brief(stage)}")
         return names.index(stage)
     return integer(argument, stage, 0, size - 1)
-
-
-def checked_flag(name: str, value: Any) -> bool:
-    """Return a bool, or refuse anything else."""
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, got {brief(value)}")
-    return value
 
 
 class Promises:
@@ -184,8 +177,8 @@ class Promises:
         body["reference"] = promised.reference if chosen is None else chosen
         when = {} if body["reference"] == promised.reference else {"at": int(time.time())}
         same = body == {**promised.limits(), "reference": promised.reference}
-        if self_check is not None and checked_flag("self_check", self_check) != promised.self_check:
-            body["self_check"], same = self_check, False
+        if self_check is not None and flag("self_check", self_check) != promised.self_check:
+            body["self_check"], same = not promised.self_check, False
         if not same:
             self._alter("promise", body | when)  # type: ignore[attr-defined]
 

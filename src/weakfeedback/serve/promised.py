@@ -9,12 +9,8 @@ from weakfeedback.live.promise_report import PromiseReport
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.models import Problem
 
-CHANGES = (
-    "agree",
-    "budget",
-    "reference",
-    "self_check",
-)  # what a promise may change while the learner runs, with error_cost
+# what a promise may change while the learner runs, with error_cost
+CHANGES = ("agree", "budget", "reference", "self_check")
 CHOICES = ("sure", "groups", "shadow", "background", "self_check")
 
 
