@@ -421,7 +421,9 @@ class ContextualKind(CascadeKind):
     def code(self) -> dict[str, Any]:
         return {}
 
-    def checked_context(self, live: Any, context: Sequence[float] | None) -> tuple[Any, ...]:
+    def checked_context(self, live: Any, context: Any) -> tuple[Any, ...]:
+        if isinstance(context, (DecideRequest, str)):  # what other kinds are told of a request
+            return super().checked_context(live, context)
         if context is None:
             raise Problem("wrong_context", "context must be given: this learner looks at it", field="context")
         self._check_size(len(context))
