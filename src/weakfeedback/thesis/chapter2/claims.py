@@ -61,7 +61,7 @@ each = functools.partial(evidence.each, lambda name: name.removeprefix("ch2-").r
 def below_the_heuristic(run: Run) -> Finding:
     parts = []
     for policy in (UCB, TS):
-        parts += each(run, COMPARISONS, functools.partial(_below_heuristic, policy))
+        parts += each(run, COMPARISONS, lambda name, r, p=policy: lower(f"{p} on {name}", r, p, HEURISTIC))  # type: ignore[misc]
     parts += each(
         run,
         COMPARISONS,
@@ -75,10 +75,6 @@ def below_the_heuristic(run: Run) -> Finding:
         "rounds. With the same alpha the two do nearly the same everywhere (parts that do not count); the "
         "difference is in alpha, .5 for USS-UCB and 1.5 for the heuristic.",
     )
-
-
-def _below_heuristic(policy: str, name: str, results: Results) -> Part:
-    return lower(f"{policy} on {name}", results, policy, HEURISTIC)
 
 
 def _as_good(name: str, results: Results, first: str, second: str) -> Part:

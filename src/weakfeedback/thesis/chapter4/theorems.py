@@ -158,10 +158,9 @@ def _test_wrong_for_ever() -> Part:
     (*COMPARE_SAME, *COMPARE),
 )
 def sampling_is_best(run: Run) -> Finding:
-    names = {**dict.fromkeys(COMPARE_SAME, "MP-TS"), **dict.fromkeys(COMPARE, "CTS-Beta")}
     parts = []
-    for experiment, label in names.items():
-        parts += each(run, (experiment,), lambda name, r, label=label: _test_sampled(label, name, r))  # type: ignore[misc]
+    for ids, label in ((COMPARE_SAME, "MP-TS"), (COMPARE, "CTS-Beta")):
+        parts += each(run, ids, lambda name, r, n=label: lower(f"{n} on {name}", r, KNOWN, UCB))  # type: ignore[misc]
     return Finding(
         tuple(parts),
         reading="with known thresholds, against confidence bounds (SDCB, which is CUCB for 0/1 losses). CTS is the "
@@ -169,7 +168,3 @@ def sampling_is_best(run: Run) -> Finding:
         "problem. Ties go to the smaller index, which on I and II is the better arm: so the rival starts well and "
         "ends worse.",
     )
-
-
-def _test_sampled(label: str, name: str, results: Results) -> Part:
-    return lower(f"{label} on {name}", results, KNOWN, UCB)
