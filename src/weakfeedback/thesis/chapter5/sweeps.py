@@ -125,12 +125,10 @@ def _wrong_ends_cost(name: str, results: Results) -> Part:
 )
 def gain_with_arms(run: Run) -> Finding:
     def gain(r: Results, policy: str) -> np.ndarray:
-        found: np.ndarray = last(r, SIC) - last(r, policy)
-        return found
+        return last(r, SIC) - last(r, policy)
 
     def ratio(r: Results, policy: str) -> np.ndarray:
-        found: np.ndarray = last(r, SIC) / last(r, policy)
-        return found
+        return last(r, SIC) / last(r, policy)
 
     return Finding(
         (
