@@ -68,11 +68,12 @@ def _bsc(costs: tuple[float, ...], _data: Any) -> CascadeProblem:
     return CascadeProblem.bsc([0.3937, 0.2899, 0.1358], costs, slip=0.05)
 
 
-def _of(predicted: Callable[[Any], datasets.Predictions]) -> Maker:
-    return lambda costs, data: CascadeProblem.from_predictions(*predicted(data), costs)
+def _pima(costs: tuple[float, ...], data: Any) -> CascadeProblem:
+    return CascadeProblem.from_predictions(*datasets.pima_cascade(data), costs)
 
 
-_heart = _of(datasets.heart_cascade)
+def _heart(costs: tuple[float, ...], data: Any) -> CascadeProblem:
+    return CascadeProblem.from_predictions(*datasets.heart_cascade(data), costs)
 
 
 def _breast_cancer(costs: tuple[float, ...], _data: Any) -> CascadeProblem:
@@ -96,6 +97,10 @@ def _unordered(costs: tuple[float, ...], _data: Any) -> CascadeProblem:
 
 def _numeric(name: str, costs: tuple[float, ...], _data: Any) -> NumericProblem:
     return NumericProblem(*datasets.numeric_cascade(name), costs, NUMBER_SCALE)
+
+
+def _uniform_counterexample(_costs: tuple[float, ...], _data: Any) -> CascadeProblem:
+    return uniform_counterexample()
 
 
 def _numbers(name: str) -> list[Instance]:
@@ -183,7 +188,7 @@ _SPECIAL = [
         "uniform-counterexample",
         "2 arms with a tiny xi, where USS-UCB breaks its problem-independent bound",
         *("", (0.0, 0.501), 0, True),
-        _make=lambda _costs, _data: uniform_counterexample(),
+        _make=_uniform_counterexample,
     ),
 ]
 
@@ -191,7 +196,7 @@ _INSTANCES = {
     instance.name: instance
     for instance in (
         *_table("bsc", "", _bsc, "binary symmetric channel, 3 arms", _BSC),
-        *_table("pima", "pima", _of(datasets.pima_cascade), "PIMA Indians Diabetes, 3 classifiers", _PIMA),
+        *_table("pima", "pima", _pima, "PIMA Indians Diabetes, 3 classifiers", _PIMA),
         *_table("heart", "heart", _heart, "heart disease (Cleveland), 3 classifiers", _HEART),
         *_HEART_5,
         *_table("bc3", "built-in", _breast_cancer, "breast cancer, 3 classifiers", _BC3),
