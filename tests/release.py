@@ -216,7 +216,9 @@ def environment(folder, *packages):
     run(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
     uv = Path(sys.executable).with_name("uv")
-    if failure([str(uv), "pip", "install", "--quiet", "--python", str(python), *map(str, packages)], folder):
+    if not uv.exists() or failure(
+        [str(uv), "pip", "install", "--quiet", "--python", str(python), *map(str, packages)], folder
+    ):
         run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages)
     return python
 
