@@ -42,7 +42,7 @@ def numeric_cascade(name: str, stacked: bool = True) -> Numbers:
     """
     if name not in SETS:
         raise ValueError(f"name must be one of {', '.join(SETS)}, got {brief(name)}")
-    x, y = _data(name)
+    x, y = numeric_data(name)
     truth = y / y.std()
     columns = np.column_stack(
         [
@@ -81,7 +81,8 @@ def stack(truth: Any, predictions: Any, folds: int = 1) -> np.ndarray:
     return found
 
 
-def _data(name: str) -> tuple[np.ndarray, np.ndarray]:
+def numeric_data(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the features and the target of the rows of `numeric_cascade`, in its order."""
     from sklearn import datasets
 
     if name == "diabetes":

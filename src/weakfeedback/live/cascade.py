@@ -59,11 +59,17 @@ from weakfeedback.live.games.cascade import (
     prices_body,
     terms_of,
 )
-from weakfeedback.live.games.comparing import check_functions, content_of_pairs, stop_by_means, warm_body
+from weakfeedback.live.games.comparing import (
+    check_functions,
+    content_of_pairs,
+    first_passing,
+    stop_by_means,
+    warm_body,
+)
 from weakfeedback.live.games.promise import PromiseCounts, salt_of
 from weakfeedback.live.label_source import NO_LABEL, Bought, LabelSource, label_price_of
 from weakfeedback.live.live import Live
-from weakfeedback.live.numbers import Squared, loss_of
+from weakfeedback.live.numbers import Squared, check_metric, loss_of
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
 from weakfeedback.live.promise_report import PromiseCertificate, PromiseReport, promise_explanation
 from weakfeedback.live.report import counted
@@ -279,10 +285,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             warn_of_prices(terms.stage_costs[1:2], terms.error_cost, self._words)
 
     def _check_metric(self, name: str, metric: Any, compare: Any) -> None:
-        if not callable(metric):
-            raise ValueError(f"metric must be a callable or None, got {short(metric)}")
-        if compare is not None:
-            raise ValueError("metric must not be given together with compare: one of them says what differs")
+        check_metric(metric, compare)
         if self._game.binary or self._game.label_price is not None:
             raise ValueError(f"{name} must not be given with {self._label}, which is for labels")
 
@@ -502,8 +505,8 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         """Continue with new prices; the counts stay. ``error_cost`` stays as it is if left out.
 
         Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-WD,
-        USS-PD, USS-PD-TS, Fixed, Random, and for those that decide after every answer, which keep what they need to
-        learn again. Other policies raise ValueError, and nothing has changed.
+        USS-mean, USS-PD, USS-PD-TS, Fixed, Random, and for those that decide after every answer, which keep what they
+        need to learn again. Other policies raise ValueError, and nothing has changed.
         """
         terms = self._core.terms
         error = self._stated_prices()[1] if error_cost is None else error_cost
@@ -813,6 +816,8 @@ def settled_at(view: View, stepwise: bool) -> int:
     counts = view.counts
     if stepwise:
         return int(np.argmax(counts.stops))
+    if counts.moved is not None:
+        return first_passing(view.terms.costs, counts.moved.means(counts.compared))
     return stop_by_means(view.terms.costs, counts.differed, counts.compared)
 
 
