@@ -179,7 +179,7 @@ def test_bad_input_has_one_line():
         ({"conversation": "x" * 2000}, "at most 1000"),
         ({"switching": [1, 2]}, "goes with conversation"),
         ({"conversation": "a", "switching": [1]}, "2 numbers"),
-        ({"conversation": "a", "prices": [1, 2]}, "mean prices"),
+        ({"conversation": "a", "prices": [2, 1]}, "sorted"),
     ):
         with pytest.raises(ValueError, match=words):
             router.decide(**more)

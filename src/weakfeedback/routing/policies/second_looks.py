@@ -131,6 +131,9 @@ class SecondLooks(PayToCompare):
             self.c[k] = prices[k]
         self.weigh_all()
 
+    def return_to(self, prices):
+        """Nothing is left to do: ``start`` returns to the stated prices."""
+
     def select(self, rng):
         """Return which models to call: the last of them answers."""
         own = self.compared()
