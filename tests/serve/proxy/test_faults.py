@@ -18,7 +18,7 @@ from tests.rig.upstreams import (
 from weakfeedback.serve.proxy.fake import FakeModel
 
 ALL_RIGHT = {name: FakeModel(name, 1.0) for name in MODELS}
-QUICK = {"connect": 1, "first_byte": 0.25, "chunk": 0.25, "total": 0.5}
+QUICK = {"connect": 5, "first_byte": 1, "chunk": 0.8, "total": 2}
 CHUNKS = 8  # of a streamed answer: role, four words, finish, usage, [DONE]
 
 

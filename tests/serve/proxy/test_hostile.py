@@ -1,5 +1,6 @@
 """An upstream that means harm: whatever it sends, the client gets another stage's answer or an error, and soon."""
 
+import contextlib
 import gzip
 import json
 import socket
@@ -14,7 +15,13 @@ from tests.rig.upstreams import LocalDecider, Running, gated, learner, make_prox
 from weakfeedback.serve.proxy.fake import FakeModel
 
 MODELS = {name: FakeModel(name, 1.0, tokens=20) for name in ("small-7b", "medium-2", "large-5")}
-TIMES = {"connect": 1, "first_byte": 0.4, "chunk": 0.3, "total": 0.8}
+SHORT = {"connect": 1, "first_byte": 0.4, "chunk": 0.3, "total": 0.8}
+LONG = {
+    "connect": 30,
+    "first_byte": 30,
+    "chunk": 30,
+    "total": 60,
+}  # for what must arrive, however busy the machine
 SOON = 8.0  # seconds, on a machine where others work
 
 
@@ -122,6 +129,21 @@ STREAMED = {
 }
 
 
+def read_request(connection):
+    """Read the whole of a request: to close with a part unread takes the answer back."""
+    got = b""
+    while b"\r\n\r\n" not in got:
+        piece = connection.recv(65536)
+        if not piece:
+            return
+        got += piece
+    head, _, body = got.partition(b"\r\n\r\n")
+    fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+    left = int(fields[b"content-length"]) - len(body)
+    while left > 0 and (piece := connection.recv(65536)):
+        left -= len(piece)
+
+
 class Hostile:
     """A server that sends the bytes it was given, whatever it is asked; and a trap beside it that counts visitors."""
 
@@ -151,7 +173,7 @@ class Hostile:
         with connection:
             try:
                 connection.settimeout(5.0)
-                connection.recv(65536)
+                read_request(connection)
                 for piece in reply if isinstance(reply, list) else [reply]:
                     connection.sendall(piece)
                     if isinstance(reply, list):
@@ -181,14 +203,15 @@ def by_medium(proxied):
     return decider
 
 
-@pytest.fixture(scope="module")
-def here():
+@contextlib.contextmanager
+def proxied(times):
+    """A hostile server and the address of a proxy that waits for its answers so long."""
     hostile, running = Hostile(), Running()
     try:
         table = learner()
         table["stage"][1]["upstream"] = "hostile"
         upstreams = {
-            "hostile": {"url": f"http://127.0.0.1:{hostile.port}/v1", "retries": 0, "timeout": TIMES}
+            "hostile": {"url": f"http://127.0.0.1:{hostile.port}/v1", "retries": 0, "timeout": times}
         }
         fake = running.serve(FakeUpstream(MODELS))
         proxy, _ = make_proxy([table], fake, None, 0, by_medium, upstreams)
@@ -198,6 +221,18 @@ def here():
     finally:
         running.close()
         hostile.close()
+
+
+@pytest.fixture(scope="module")
+def here():
+    with proxied(SHORT) as both:
+        yield both
+
+
+@pytest.fixture(scope="module")
+def patient():
+    with proxied(LONG) as both:
+        yield both
 
 
 def asked(here, reply, streamed):
@@ -244,8 +279,10 @@ def test_a_stream_that_is_none_never_ends_as_if_it_were_complete(here, kind):
         {"prompt_tokens": 1, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 10**9}},
     ],
 )
-def test_a_good_answer_with_odd_usage_is_taken_and_estimated(here, usage):
-    got = asked(here, said(completion(usage=usage)), False)
+def test_a_good_answer_with_odd_usage_is_taken_and_estimated(patient, usage):
+    hostile, url = patient
+    hostile.reply = said(completion(usage=usage), Connection="close")
+    got = ask(url, False)
     assert got.status == 200
     assert "x-weakfeedback-fallback" not in got.headers
     assert got.data["choices"][0]["message"]["content"] == RIGHT
