@@ -1,11 +1,10 @@
 """Promise: the answer of the reference in at least 95 % of the requests, as cheaply as possible. Not in the thesis."""
 
 import math
-import warnings
 
 import numpy as np
 
-from weakfeedback.adaptive.arguments import stage_costs
+from weakfeedback.adaptive.arguments import is_flag, stage_costs, warn_of_prices
 from weakfeedback.adaptive.memory import count_below
 from weakfeedback.kernels.linalg import inner, invert, logistic, times
 from weakfeedback.validate import brief, integer, number
@@ -39,8 +38,7 @@ CENTRE = -2.0  # prior mean of the intercept
 NEWTON_STEPS = 5
 DELTA = 0.05
 RATES = (0.95, 0.8, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.04)
-AFTER, BEFORE = 0, 1
-TINY = 1e-9
+AFTER, BEFORE, TINY = 0, 1, 1e-9
 
 
 class Promise:
@@ -74,8 +72,8 @@ class Promise:
             no answer with an index above max(.25, 5 eps) goes out
 
     Models without scores are also considered before the call, by their group only, and then called only inside the
-    limit. There a request may have prices of its own (``price``, then ``return_to`` the stated ones): risks are divided
-    by what it costs relative to the mean, so that of two requests of equal risk the dear one goes to the cheap model.
+    limit. There a request may have its own prices (``price``, ``return_to``): risks are divided by what it costs over
+    the mean, so that of equal risks the dear request goes to the cheap model.
     U = max{L : mean_j exp(lambda_j L - A_j) <= 20} bounds the answers that differ, at all times at once, with 95 %.
 
     Draws: for each coin with a chance strictly between 0 and 1 one ``rng.random()``: in ``next_stage`` before the first
@@ -217,7 +215,7 @@ class Promise:
         self.label_ids = np.zeros(LABELS, dtype=np.int64)
         self.label_count = 0
 
-        shape = (self.K, self.memory)
+        shape = self.K, self.memory
         self.calls = np.zeros(self.K, dtype=np.int64)  # requests with a model, of which the last are kept
         self.call_score = np.zeros(shape)
         self.call_scored = np.zeros(shape, dtype=np.bool_)
@@ -230,7 +228,7 @@ class Promise:
         self.place = np.zeros(shape, dtype=np.int64)  # the group
         self.D = np.zeros(shape)
         self.asked = np.zeros(self.memory, dtype=np.int64)  # the groups of the last requests,
-        self.asked_scale = np.ones(self.memory)  # and what they cost, as ``scale``
+        self.asked_scale = np.ones(self.memory)  # and their ``scale``
         self.ranks = np.zeros((self.K, REFERENCE))  # the last scores, sorted
         self.ranked = np.zeros(self.K, dtype=np.int64)
         self.theta = np.zeros((2, self.K, FEATURES))  # after and before the call
@@ -302,14 +300,12 @@ class Promise:
     def price(self, prices):
         """Take the prices of the request at hand, before its first stage is asked for, until ``return_to`` others."""
         self.scale = max(prices[self.R], TINY * self.c[self.R]) / self.c[self.R]
-        for k in range(self.K):
-            self.c[k] = prices[k]
+        self.c[:] = prices
 
     def return_to(self, prices):
         """Return to the stated prices after the stages of a request at its own were decided."""
         self.scale = 1.0
-        for k in range(self.K):
-            self.c[k] = prices[k]
+        self.c[:] = prices
 
     def next_stage(self, k, outputs, scores, rng):
         """Return the stage to call after stage k (-1: before the first), or -1; the last one called answers."""
@@ -341,11 +337,7 @@ class Promise:
         if poor and m < 0:
             m = self.cheapest()
         if m >= 0 and (poor or self.may_begin(b, m)) and (poor or toss_coin(self.f[b], rng)):
-            if (
-                poor
-                or self.form[b] == AFTER
-                or self.is_worth(b, m, self.risk(BEFORE, m, 0.0, False, LABELS, slot), rng)
-            ):
+            if poor or self.form[b] == AFTER or self.is_worth(b, m, slot, rng):
                 self.first = m
                 self.chance = OPEN
                 self.spent += self.c[m]
@@ -453,8 +445,9 @@ class Promise:
         """Return q, the chance of a comparison after n requests."""
         return min(max(math.exp(-math.log(max(n, YOUNG)) / 3.0), self.q_min), SHADOW_MOST)
 
-    def is_worth(self, b, m, r, rng):
-        """Whether model m may answer a request with risk r, by what the request costs."""
+    def is_worth(self, b, m, slot, rng):
+        """Whether model m may be called for a request of this group, by its risk and what it costs."""
+        r = self.risk(BEFORE, m, 0.0, False, LABELS, slot)
         return self.is_inside(b, r / self.scale, rng) and r <= self.highest_risk(BEFORE, m)
 
     def is_inside(self, b, r, rng):
@@ -786,8 +779,7 @@ class Promise:
     def risks(self, form, k, b):
         """Return the indices of the last requests on which k was called, or of the last ones, in the order of limits.
 
-        And their weights: where k may have been called by the group, each stands for the requests of its group; and
-        what each costs, as ``scale``.
+        And their weights (a call by the group stands for the requests of its group), and what they cost, as ``scale``.
         """
         n = min(self.t if form == BEFORE else self.calls[k], self.memory)
         found = np.zeros(n)
@@ -906,23 +898,3 @@ def toss_coin(chance, rng):
     if chance >= 1.0:
         return True
     return chance > 0.0 and rng.random() < chance
-
-
-def is_flag(name, value):
-    """Return a bool, or refuse anything else."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {brief(value)}")
-    return bool(value)
-
-
-def warn_of_prices(costs, reference, least):
-    """Say at construction which stages can save nothing."""
-    dear = [
-        k for k in range(costs.size) if k != reference and not costs[k] < (1.0 - least) * costs[reference]
-    ]
-    if len(dear) == costs.size - 1:
-        words = "the reference is the cheapest stage" if costs.size > 1 else "the reference is the only stage"
-        warnings.warn(f"nothing can be saved: {words}, and answers everything", stacklevel=3)
-    elif dear:
-        words = ", ".join(str(k) for k in dear)
-        warnings.warn(f"stages never called, since they cost as much as the reference: {words}", stacklevel=3)

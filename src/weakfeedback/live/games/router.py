@@ -64,9 +64,11 @@ class ToldCall(tuple[int, ...]):
     prices: tuple[float, ...] | None = None  # what it costs on each model; None: the stated prices
 
 
-class LayeredCall(ToldCall):
+class LayeredCall(tuple[int, ...]):
     """The models called for a policy that must be told its round again, by ``turn_to``, before it learns from it."""
 
+    said: Turn | None = None  # as of `ToldCall`
+    prices: tuple[float, ...] | None = None
     own: Call  # the models that its first layer called
     groups: tuple[int, ...]  # of the request
 

@@ -133,6 +133,10 @@ class PayToCompare:
 
     def settled(self):
         """Return the first model whose verdicts against all later ones are in its favour, else the last."""
+        return self.first_accepted()
+
+    def first_accepted(self):
+        """Return the first model that no later one refuses, else the last."""
         for i in range(self.K - 1):
             accepted = True
             for j in range(i + 1, self.K):
