@@ -26,13 +26,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 TOOLS = ("hatchling>=1.25", "cyclonedx-python-lib[json-validation]>=9", "twine>=6")
-SHIPPED = (
-    "distributed",
-    "gym",
-    "otel",
-    "postgres",
-    "serve",
-)  # extras for users; the others are for developers
+# extras for users; the others are for developers
+SHIPPED = ("distributed", "gym", "otel", "postgres", "serve")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 VALIDATE = """
 import sys

@@ -394,10 +394,8 @@ class SlowPromise:
                     if value > best + 1e-12:
                         ties = [one for one in rank if one == rank[j - 1]]
                         share = sum(one == rank[j - 1] for one in rank[:j]) / len(ties)
-                        best, found = (
-                            value,
-                            {"model": k, "form": form, "limit": rank[j - 1], "share": share, "f": f},
-                        )
+                        best = value
+                        found = {"model": k, "form": form, "limit": rank[j - 1], "share": share, "f": f}
                         found["mean"] = max(mass / sum(weights[:j]), 1e-9)
                     if self.b is not None:
                         break

@@ -33,13 +33,6 @@ def real_numbers(name: str, value: Any) -> np.ndarray:
         raise ValueError(f"{name} must be numbers, got {brief(value)}") from None
 
 
-def is_flag(name: str, value: Any) -> bool:
-    """Return a bool, or refuse anything else."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {brief(value)}")
-    return bool(value)
-
-
 def warn_of_prices(costs: np.ndarray, reference: int, least: float) -> None:
     """Say at construction which stages can save nothing."""
     dear = [

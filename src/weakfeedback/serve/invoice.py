@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from weakfeedback.journal.events import Event
 from weakfeedback.stats import add_up, rounded
 
+DAY = 86_400_000_000  # microseconds
 PURPOSES = ("answer", "compare", "first", "lost")  # what a call was for
 
 
@@ -93,6 +94,19 @@ class Line:
         }
 
 
+Paid = dict[
+    str, tuple[int, float, float]
+]  # by the name of a token: the day of its last bill, money of it, and of all
+
+
+def add_paid(paid: Paid, bill: dict[str, Any], at: int) -> None:
+    """Count a bill for the token that it names, if it names one."""
+    if "token" in bill:
+        today, money = at // DAY, money_of(bill)
+        day, of_day, total = paid.get(bill["token"], (today, 0.0, 0.0))
+        paid[bill["token"]] = today, money + (of_day if day == today else 0.0), total + money
+
+
 class Invoice:
     """What the upstream models of one learner have cost, what for, and what the baseline alone would have cost.
 
@@ -114,6 +128,7 @@ class Invoice:
         )
         self.measured_requests = 0
         self.waited = self.waiting = 0.0  # seconds, and what they are worth
+        self.paid: Paid = {}
 
     # -- sums
 
@@ -256,10 +271,13 @@ class Invoice:
             self.change(event.body["kept"])
         elif event.kind == "bill":
             self.add(event.body)
+            add_paid(self.paid, event.body, event.at)
 
     def state(self) -> dict[str, Any]:
         """Return everything as JSON data."""
         told = {name: value for name, value in vars(self).items() if name != "lines"}
+        if not self.paid:
+            del told["paid"]
         told = {name: value.copy() if hasattr(value, "copy") else value for name, value in told.items()}
         return {**told, "lines": [_line_state(line) for line in self.lines]}
 
@@ -268,6 +286,7 @@ class Invoice:
         for name in vars(self):
             if name != "lines" and name in state:
                 setattr(self, name, state[name])
+        self.paid = {name: (day, today, total) for name, (day, today, total) in self.paid.items()}
         self.lines = [Line(**{**one, "outcomes": Counter(one["outcomes"])}) for one in state["lines"]]
 
 

@@ -9,11 +9,8 @@ from weakfeedback.live.promise_report import PromiseReport
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.models import Problem
 
-CHANGES = (
-    "agree",
-    "budget",
-    "reference",
-)  # what a promise may change while the learner runs, with error_cost
+# what a promise may change while the learner runs, with error_cost
+CHANGES = ("agree", "budget", "reference")
 CHOICES = ("sure", "groups", "shadow", "background")
 
 
