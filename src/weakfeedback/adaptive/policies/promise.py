@@ -146,7 +146,7 @@ class Promise:
         *("held", "held_a", "open", "blind", "asked", "asked_scale", "group_ids", "group_count"),
         *("would_answer", "would_spend"),
     )
-    before = {"scale": 1.0, "asked_scale": 1.0}  # noqa: RUF012
+    before: object = {"scale": 1.0, "asked_scale": 1.0}  # of states; an object has a field of this name
 
     def __init__(
         self,
