@@ -13,6 +13,8 @@ CHANGES = (
     "agree",
     "budget",
     "reference",
+    "shadow",
+    "paused",
 )  # what a promise may change while the learner runs, with error_cost
 CHOICES = ("sure", "groups", "shadow", "background")
 
@@ -56,7 +58,7 @@ def change(live: Any, given: dict[str, Any], names: list[str]) -> None:
 
 def settings_of(promised: Any, names: list[str]) -> dict[str, Any]:
     """Return what is promised now, as the configuration has it."""
-    return {**promised.limits(), "reference": names[promised.reference]}
+    return {**promised.limits(), "reference": names[promised.reference], "shadow": promised.shadow}
 
 
 def billed_promise(report: PromiseReport, invoice: Invoice, names: list[str]) -> PromiseReport:

@@ -351,9 +351,11 @@ class Proxy:
     async def _may_go_out(self, round: Round) -> bool:
         """Whether a cheaper stage may answer although the reference failed: a promise must have room for it."""
         settings = round.asked.settings
-        if not settings.promises or settings.shadow or round.asked.forced is not None:
+        if not settings.promises or round.asked.forced is not None:
             return True
         try:
+            if self._decider.is_shadowed(settings.name):
+                return True
             return await self._decider.unseen(settings.name, round.asked.group)
         except Unavailable:
             return settings.fail_open
