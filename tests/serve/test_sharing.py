@@ -87,6 +87,12 @@ def test_any_instance_is_asked_and_the_owner_answers(server, tmp_path):
             assert call("POST", "/v1/learners/t1/decide", {"count": "x"})[0] == 422
             assert b"t1" in call("GET", "/learners/t1")[1]  # the page of a learner, too
             assert b"serves 8 of 16 shards; the other learners are at http://127" in call("GET", "/")[1]
+        # who does not know what they have in common gets no line
+        stranger = http.client.HTTPConnection("127.0.0.1", one.port)
+        upgrade = {"connection": "upgrade", "upgrade": "weakfeedback-line", "x-weakfeedback-passed": "a" * 64}
+        stranger.request("GET", "/", headers=upgrade)
+        assert stranger.getresponse().status == 200  # the page
+        stranger.close()
         # who leaves hands its learners over, and who comes gets its share of them
         assert one.stop() == 0
         patiently(lambda: shares(second) == [16])

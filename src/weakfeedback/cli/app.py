@@ -16,7 +16,10 @@ from weakfeedback.cli.output import (
     App,
     Commands,
     Stop,
+    argument,
     console,
+    flag,
+    option,
     print_json,
     say,
     show_traceback,
@@ -36,11 +39,8 @@ app = App(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON (infinity is null).")]
-Workers = Annotated[
-    int | None,
-    typer.Option("--workers", min=1, metavar="N", help="How many at a time; all cores by default."),
-]
+Json = Annotated[bool, flag("--json", "Print machine-readable JSON (infinity is null).")]
+Workers = Annotated[int | None, option("N", "How many at a time; all cores by default.", "--workers", min=1)]
 
 app.add_typer(serve_app, name="serve")
 
@@ -86,25 +86,18 @@ def start(
 def list_(
     kind: Annotated[
         str,
-        typer.Argument(
-            metavar="KIND",
-            help="settings, policies, instances or experiments; an overview by default.",
-            show_default=False,
+        argument(
+            "KIND",
+            "settings, policies, instances or experiments; an overview by default.",
             autocompletion=completion.kinds,
         ),
     ] = "",
     pattern: Annotated[
         str,
-        typer.Argument(
-            metavar="PATTERN",
-            help="Only names like this one, such as 'bsc-*'.",
-            show_default=False,
-            autocompletion=completion.listed,
-        ),
+        argument("PATTERN", "Only names like this one, such as 'bsc-*'.", autocompletion=completion.listed),
     ] = "",
     setting: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Only those of one setting.", autocompletion=completion.settings),
+        str, option("NAME", "Only those of one setting.", autocompletion=completion.settings)
     ] = "",
     json: Json = False,
 ) -> None:
@@ -144,17 +137,16 @@ def list_(
 
 @app.command()
 def run(
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The experiment.", show_default=False)],
+    file: Annotated[Path, argument("FILE.toml", "The experiment.")],
     out: Annotated[
-        Path | None,
-        typer.Option(help="Where to write; results/NAME for NAME.toml by default.", metavar="DIR"),
+        Path | None, option("DIR", "Where to write; results/NAME for NAME.toml by default.")
     ] = None,
     workers: Workers = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the results of another experiment in DIR.")
+        bool, flag("--overwrite", "Replace the results of another experiment in DIR.")
     ] = False,
     allow_code: Annotated[
-        bool, typer.Option("--allow-code", help="Run policies of your own that the file names: MODULE:NAME.")
+        bool, flag("--allow-code", "Run policies of your own that the file names: MODULE:NAME.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -236,7 +228,7 @@ def _run(experiment: UserExperiment, folder: Path, command: str, **ways: Any) ->
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("results/demo"),
+    out: Annotated[Path, option("DIR", "Where to write.")] = Path("results/demo"),
     workers: Workers = None,
 ) -> None:
     """See it work: a cascade that learns without labels, four policies compared on a page, a promise on real answers.
@@ -274,28 +266,23 @@ def reproduce(
         list[str] | None,
         typer.Argument(metavar="", hidden=True, autocompletion=completion.experiments),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the replications, at least 5.")] = False,
+    quick: Annotated[bool, flag("--quick", "A tenth of the replications, at least 5.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ID ...",
-            help="Only these: ids, patterns such as 'ch2-xi-*', or chapters such as ch2.",
+        option(
+            "ID ...",
+            "Only these: ids, patterns such as 'ch2-xi-*', or chapters such as ch2.",
             autocompletion=completion.experiments,
         ),
     ] = None,
     list_only: Annotated[
-        bool, typer.Option("--list", help="Show the experiments and how long they would take; run nothing.")
+        bool, flag("--list", "Show the experiments and how long they would take; run nothing.")
     ] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("results/reproduction"),
+    out: Annotated[Path, option("DIR", "Where to write.")] = Path("results/reproduction"),
     workers: Workers = None,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
-    ] = None,
+    scheduler: Annotated[str | None, option("ADDRESS", "Run on the Dask cluster of this scheduler.")] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="The folder of the two medical data sets; WEAKFEEDBACK_DATA by default."
-        ),
+        Path | None, option("DIR", "The folder of the two medical data sets; WEAKFEEDBACK_DATA by default.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -331,7 +318,7 @@ def reproduce(
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What a run wrote.", show_default=False)],
+    folder: Annotated[Path, argument("DIR", "What a run wrote.")],
     json: Json = False,
 ) -> None:
     """Build the page and the figures again from stored results; nothing is simulated.
@@ -379,24 +366,20 @@ def _tell(results: Any, folder: Path, paths: list[Path], json: bool) -> None:
 def check(
     factory: Annotated[
         str,
-        typer.Argument(
-            metavar="MODULE:FACTORY",
-            help="A module (or a .py file) and the name of a function in it that takes a problem and returns a policy.",
-            show_default=False,
+        argument(
+            "MODULE:FACTORY",
+            "A module (or a .py file) and the name of a function in it that takes a problem and returns a policy.",
         ),
     ],
     setting: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="The setting whose protocol the policy follows.",
-            show_default=False,
+        option(
+            "NAME",
+            "The setting whose protocol the policy follows.",
             autocompletion=completion.settings,
         ),
     ],
-    max_seconds: Annotated[
-        float, typer.Option(min=1.0, metavar="S", help="Give up after S seconds.")
-    ] = 300.0,
+    max_seconds: Annotated[float, option("S", "Give up after S seconds.", min=1.0)] = 300.0,
 ) -> None:
     """Check that a policy of your own keeps the protocol, and that its compiled twin does the same.
 
@@ -434,67 +417,50 @@ def check(
 
 @app.command()
 def radio(
-    players: Annotated[
-        int | None, typer.Option(metavar="N", help="How many players; without both, 6 on 10 channels.")
-    ] = None,
-    channels: Annotated[int | None, typer.Option(metavar="K", help="How many channels.")] = None,
+    players: Annotated[int | None, option("N", "How many players; without both, 6 on 10 channels.")] = None,
+    channels: Annotated[int | None, option("K", "How many channels.")] = None,
     more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
-    seed: Annotated[int, typer.Option(metavar="S", help="Replication 0 of simulate(seed=S).")] = 0,
+    seed: Annotated[int, option("S", "Replication 0 of simulate(seed=S).")] = 0,
     policy: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="dlc-lix, dlc, musical-chairs, sic-mmab, dpe1, claims, match or selfish.",
+        option(
+            "NAME",
+            "dlc-lix, dlc, musical-chairs, sic-mmab, dpe1, claims, match or selfish.",
             autocompletion=completion.players,
         ),
     ] = "dlc-lix",
     means: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="M ...", help="Each channel's mean, in this order; 0.9 to 0.1, shuffled, by default."
-        ),
+        option("M ...", "Each channel's mean, in this order; 0.9 to 0.1, shuffled, by default."),
     ] = None,
     shuffle: Annotated[
-        bool,
-        typer.Option("--shuffle", help="Give the means to the channels in an order drawn from the seed."),
+        bool, flag("--shuffle", "Give the means to the channels in an order drawn from the seed.")
     ] = False,
     rewards: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="bernoulli, uniform or beta.", autocompletion=completion.rewards),
+        str, option("NAME", "bernoulli, uniform or beta.", autocompletion=completion.rewards)
     ] = "bernoulli",
     option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="An option of the policy, such as epsilon=0.2; repeatable."),
+        list[str] | None, option("NAME=VALUE", "An option of the policy, such as epsilon=0.2; repeatable.")
     ] = None,
     join: Annotated[
-        list[str] | None,
-        typer.Option(metavar="N@T", help="Player N joins in slot T; repeatable. Needs claims or selfish."),
+        list[str] | None, option("N@T", "Player N joins in slot T; repeatable. Needs claims or selfish.")
     ] = None,
-    leave: Annotated[
-        list[str] | None, typer.Option(metavar="N@T", help="Player N leaves in slot T; repeatable.")
-    ] = None,
+    leave: Annotated[list[str] | None, option("N@T", "Player N leaves in slot T; repeatable.")] = None,
     kill: Annotated[
-        list[str] | None,
-        typer.Option(metavar="N@T", help="The process of player N is killed in slot T; repeatable."),
+        list[str] | None, option("N@T", "The process of player N is killed in slot T; repeatable.")
     ] = None,
-    lose: Annotated[
-        float, typer.Option(metavar="P", help="The probability that a player loses a slot.")
-    ] = 0.0,
+    lose: Annotated[float, option("P", "The probability that a player loses a slot.")] = 0.0,
     means_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Each player's own means: a row for each, separated by commas."),
+        Path | None, option("FILE", "Each player's own means: a row for each, separated by commas.")
     ] = None,
     max_slots: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="End after N slots, settled or not: 200000, or 10000 for policies that never settle.",
-            show_default=False,
+        option(
+            "N",
+            "End after N slots, settled or not: 200000, or 10000 for policies that never settle.",
         ),
     ] = None,
-    max_seconds: Annotated[
-        float, typer.Option(metavar="S", help="End after S seconds, settled or not.")
-    ] = 300.0,
+    max_seconds: Annotated[float, option("S", "End after S seconds, settled or not.")] = 300.0,
     json: Json = False,
 ) -> None:
     """Run players as separate processes that share channels over loopback sockets.
@@ -535,45 +501,34 @@ def radio(
 
 @app.command("replay")
 def replay_log(
-    log: Annotated[
-        str, typer.Argument(metavar="LOG", help="A CSV, Parquet or JSON Lines file.", show_default=False)
-    ],
+    log: Annotated[str, argument("LOG", "A CSV, Parquet or JSON Lines file.")],
     models: Annotated[
-        str, typer.Option(metavar="NAMES", help="The columns of the models, by commas.", show_default=False)
+        str,
+        option(
+            "NAMES",
+            "The columns of the models, by commas.",
+        ),
     ],
     prices: Annotated[
-        str, typer.Option(metavar="NUMBERS", help="What a call of each costs, by commas.", show_default=False)
-    ],
-    reference: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The model to agree with; the last by default.")
-    ] = None,
-    agree: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="The share of answers as the reference's.")
-    ] = None,
-    budget: Annotated[float | None, typer.Option(metavar="B", help="Or: money a request.")] = None,
-    error_cost: Annotated[
-        float | None, typer.Option(metavar="E", help="Or: what an answer that differs costs.")
-    ] = None,
-    score_suffix: Annotated[
-        str, typer.Option(metavar="TEXT", help="Ends the names of columns with scores.")
-    ] = ".score",
-    group: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="A group known before the call.")
-    ] = None,
-    truth: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The truth; nothing is decided by it.")
-    ] = None,
-    tokens_suffix: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT", help="Ends the names of columns with tokens; prices are then those of a token."
+        str,
+        option(
+            "NUMBERS",
+            "What a call of each costs, by commas.",
         ),
+    ],
+    reference: Annotated[str | None, option("NAME", "The model to agree with; the last by default.")] = None,
+    agree: Annotated[float | None, option("SHARE", "The share of answers as the reference's.")] = None,
+    budget: Annotated[float | None, option("B", "Or: money a request.")] = None,
+    error_cost: Annotated[float | None, option("E", "Or: what an answer that differs costs.")] = None,
+    score_suffix: Annotated[str, option("TEXT", "Ends the names of columns with scores.")] = ".score",
+    group: Annotated[str | None, option("COLUMN", "A group known before the call.")] = None,
+    truth: Annotated[str | None, option("COLUMN", "The truth; nothing is decided by it.")] = None,
+    tokens_suffix: Annotated[
+        str | None, option("TEXT", "Ends the names of columns with tokens; prices are then those of a token.")
     ] = None,
-    currency: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What the prices are in, such as USD.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a page into this folder.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    currency: Annotated[str | None, option("TEXT", "What the prices are in, such as USD.")] = None,
+    out: Annotated[Path | None, option("DIR", "Write a page into this folder.")] = None,
+    as_json: Annotated[bool, flag("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Would it save money? Play a log of the answers of several models again; no labels are needed.
 
@@ -615,16 +570,10 @@ def _numbers_of(option: str, text: str) -> list[float]:
 
 @app.command("warm-up")
 def warm_up(
-    policy: Annotated[
-        str | None, typer.Argument(metavar="POLICY", help="One policy; all by default.")
-    ] = None,
+    policy: Annotated[str | None, argument("POLICY", "One policy; all by default.")] = None,
     setting: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Those of one setting; of all by default.",
-            autocompletion=completion.settings,
-        ),
+        option("NAME", "Those of one setting; of all by default.", autocompletion=completion.settings),
     ] = None,
     workers: Workers = None,
 ) -> None:

@@ -36,6 +36,25 @@ class Stop(Exception):
         self.status = status
 
 
+def option(metavar: str, help: str, *names: str, env: str = "", **more: Any) -> Any:
+    """Return an option with a value; it may come from the variable ``env`` of our part of the environment too."""
+    return typer.Option(*names, metavar=metavar, help=help, envvar=_variable(env), **more)
+
+
+def flag(name: str, help: str, env: str = "") -> Any:
+    """Return an option without a value."""
+    return typer.Option(name, help=help, envvar=_variable(env))
+
+
+def argument(metavar: str, help: str, **more: Any) -> Any:
+    """Return an argument, which has a place and no name."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False, **more)
+
+
+def _variable(name: str) -> str | None:
+    return f"WEAKFEEDBACK_{name}" if name else None
+
+
 class Command(TyperCommand):
     """A command with our help."""
 

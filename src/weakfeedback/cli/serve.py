@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from weakfeedback.cli.output import App, Commands, Stop, say
+from weakfeedback.cli.output import App, Commands, Stop, flag, option, say
 from weakfeedback.cli.serve_stores import add_commands
 from weakfeedback.environment import read_secret
 from weakfeedback.plaintext import counted
@@ -27,129 +27,77 @@ def serve(
     context: typer.Context,
     config: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            envvar="WEAKFEEDBACK_CONFIG",
-            help="The configuration; ./weakfeedback.toml by default, if it is there.",
-        ),
+        option("FILE", "The configuration; ./weakfeedback.toml by default, if it is there.", env="CONFIG"),
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            envvar="WEAKFEEDBACK_STORE",
-            help="sqlite:///FILE or postgresql://...; sqlite:///weakfeedback.db by default.",
+        option(
+            "URL", "sqlite:///FILE or postgresql://...; sqlite:///weakfeedback.db by default.", env="STORE"
         ),
     ] = None,
     host: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            envvar="WEAKFEEDBACK_HOST",
-            help="The address to listen at; 127.0.0.1 by default.",
-        ),
+        str | None, option("NAME", "The address to listen at; 127.0.0.1 by default.", env="HOST")
     ] = None,
     port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=0,
-            max=65535,
-            envvar="WEAKFEEDBACK_PORT",
-            help="The port to listen at; 8470 by default.",
-        ),
+        int | None, option("N", "The port to listen at; 8470 by default.", min=0, max=65535, env="PORT")
     ] = None,
     hosts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            envvar="WEAKFEEDBACK_HOSTS",
-            help="Names under which clients call it, separated by commas.",
-        ),
+        str | None, option("NAMES", "Names under which clients call it, separated by commas.", env="HOSTS")
     ] = None,
     root_path: Annotated[
         str | None,
-        typer.Option(
-            metavar="PREFIX",
-            envvar="WEAKFEEDBACK_ROOT_PATH",
-            help="The prefix under which a reverse proxy offers it, such as /decide.",
+        option(
+            "PREFIX", "The prefix under which a reverse proxy offers it, such as /decide.", env="ROOT_PATH"
         ),
     ] = None,
     otel: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            envvar="WEAKFEEDBACK_OTEL",
-            help="The OpenTelemetry collector that gets spans and metrics, such as http://127.0.0.1:4318.",
+        option(
+            "URL",
+            "The OpenTelemetry collector that gets spans and metrics, such as http://127.0.0.1:4318.",
+            env="OTEL",
         ),
     ] = None,
     proxy_headers: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESSES",
-            envvar="WEAKFEEDBACK_PROXY_HEADERS",
-            help="Addresses of reverse proxies whose X-Forwarded headers are believed, separated by commas.",
+        option(
+            "ADDRESSES",
+            "Addresses of reverse proxies whose X-Forwarded headers are believed, separated by commas.",
+            env="PROXY_HEADERS",
         ),
     ] = None,
     shared: Annotated[
         bool | None,
-        typer.Option(
+        flag(
             "--shared",
-            envvar="WEAKFEEDBACK_SHARED",
-            help="Share the store in PostgreSQL with other instances: each owns some of the learners.",
+            "Share the store in PostgreSQL with other instances: each owns some of the learners.",
+            env="SHARED",
         ),
     ] = None,
     advertise: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            envvar="WEAKFEEDBACK_ADVERTISE",
-            help="Where the other instances reach this one; http://HOST:PORT by default.",
+        option(
+            "URL", "Where the other instances reach this one; http://HOST:PORT by default.", env="ADVERTISE"
         ),
     ] = None,
-    log: Annotated[
-        str,
-        typer.Option(metavar="KIND", envvar="WEAKFEEDBACK_LOG", help="How log lines look: human or json."),
-    ] = "human",
-    quiet: Annotated[
-        bool,
-        typer.Option("--quiet", envvar="WEAKFEEDBACK_QUIET", help="Log no requests, only what went wrong."),
-    ] = False,
+    log: Annotated[str, option("KIND", "How log lines look: human or json.", env="LOG")] = "human",
+    quiet: Annotated[bool, flag("--quiet", "Log no requests, only what went wrong.", env="QUIET")] = False,
     trust_log: Annotated[
-        bool,
-        typer.Option(
-            "--trust-log",
-            envvar="WEAKFEEDBACK_TRUST_LOG",
-            help="Go on where a logged decision would fall otherwise now.",
-        ),
+        bool, flag("--trust-log", "Go on where a logged decision would fall otherwise now.", env="TRUST_LOG")
     ] = False,
     restored: Annotated[
-        bool,
-        typer.Option("--restored", help="The store was restored from a backup: go on with it, and skip ids."),
+        bool, flag("--restored", "The store was restored from a backup: go on with it, and skip ids.")
     ] = False,
     patience: Annotated[
-        int,
-        typer.Option(
-            metavar="SECONDS",
-            min=1,
-            envvar="WEAKFEEDBACK_PATIENCE",
-            help="How long a request may take to arrive, or to finish.",
-        ),
+        int, option("SECONDS", "How long a request may take to arrive, or to finish.", min=1, env="PATIENCE")
     ] = 30,
     interpreted: Annotated[
-        bool,
-        typer.Option(
-            "--interpreted",
-            envvar="WEAKFEEDBACK_INTERPRETED",
-            help="Compile nothing; the decisions are the same.",
-        ),
+        bool, flag("--interpreted", "Compile nothing; the decisions are the same.", env="INTERPRETED")
     ] = False,
     demo: Annotated[
         bool,
-        typer.Option(
-            "--demo",
-            envvar="WEAKFEEDBACK_DEMO",
-            help="Show learners at work on made-up models; no key, no network, nothing kept.",
+        flag(
+            "--demo", "Show learners at work on made-up models; no key, no network, nothing kept.", env="DEMO"
         ),
     ] = False,
 ) -> None:

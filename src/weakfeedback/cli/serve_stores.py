@@ -9,13 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from weakfeedback.cli.output import FAILED, Stop, say
+from weakfeedback.cli.output import FAILED, Stop, argument, option, say
 from weakfeedback.plaintext import counted
 
 STORE = "A file, sqlite:///FILE or postgresql://USER@HOST/DATABASE."
-Address = Annotated[str, typer.Argument(metavar="STORE", help=STORE)]
+Address = Annotated[str, argument("STORE", STORE)]
 
 
 @contextmanager
@@ -59,10 +57,7 @@ def check(store: Address) -> None:
 
 def compact(
     store: Address,
-    before: Annotated[
-        str,
-        typer.Option(metavar="DATE", help="Remove what is older, as 2026-01-31 or 2026-01-31T12:00 (UTC)."),
-    ],
+    before: Annotated[str, option("DATE", "Remove what is older, as 2026-01-31 or 2026-01-31T12:00 (UTC).")],
 ) -> None:
     """Remove old events that no snapshot needs.
 
@@ -86,8 +81,8 @@ def compact(
 
 
 def copy(
-    source: Annotated[str, typer.Argument(metavar="FROM", help=STORE)],
-    target: Annotated[str, typer.Argument(metavar="TO", help="A new store: a file, or postgresql://...")],
+    source: Annotated[str, argument("FROM", STORE)],
+    target: Annotated[str, argument("TO", "A new store: a file, or postgresql://...")],
 ) -> None:
     """Copy a store, from SQLite to PostgreSQL, back, or within one of them, and compare every event.
 
@@ -121,11 +116,10 @@ def export(store: Address) -> None:
 
 def bring(
     store: Address,
-    state: Annotated[Path, typer.Argument(metavar="FILE", help="What save() of a live object wrote.")],
-    learner: Annotated[str, typer.Option(metavar="NAME", help="The name of the learner.")],
+    state: Annotated[Path, argument("FILE", "What save() of a live object wrote.")],
+    learner: Annotated[str, option("NAME", "The name of the learner.")],
     names: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="The names of its stages, models or arms; numbers by default."),
+        str | None, option("A,B,...", "The names of its stages, models or arms; numbers by default.")
     ] = None,
 ) -> None:
     """Make a learner of a saved live object, which goes on where that stood.

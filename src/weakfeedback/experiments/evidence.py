@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,6 +83,31 @@ def decided(name: str, holds: bool, effect: float = math.nan, n: int = 0, note: 
 def skipped(name: str, note: str = "no data") -> Part:
     """Return a part that could not be run."""
     return Part(name, outcome="skipped", note=note)
+
+
+def each(
+    short: Callable[[str], str],
+    run: Mapping[str, Results],
+    ids: Iterable[str],
+    part: Callable[[str, Results], Part | None],
+) -> list[Part]:
+    """Return the parts of all experiments, under their short names; a skipped one where an experiment was not run."""
+    found = [part(short(name), run[name]) if name in run else skipped(short(name)) for name in ids]
+    return [one for one in found if one is not None]
+
+
+def often(name: str, count: int, n: int, least: float, note: str) -> Part:
+    """Claim: more than a share ``least`` of all; contradicted below it (exact binomial tests)."""
+    from scipy.special import bdtr, bdtrc
+
+    return Part(
+        name,
+        effect=count / n,
+        p_for=float(bdtrc(count - 1, n, least)) if count else 1.0,
+        p_against=float(bdtr(count, n, least)),
+        n=n,
+        note=note,
+    )
 
 
 def lower(

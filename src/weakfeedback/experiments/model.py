@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ WAYS = ("simulation", "computation", "property", "argued only")
 RULES = ("every", "any")
 
 Facts = Callable[[Any], dict[str, Any]]
+Test = Callable[[Mapping[str, "Results"]], "Finding"]
 
 
 class Run(dict[str, "Results"]):
@@ -243,7 +244,7 @@ class Claim:
     words: str
     lines: str
     how: str
-    test: Callable[[Mapping[str, Results]], Finding] | None = None
+    test: Test | None = None
     experiments: tuple[str, ...] = field(default=(), repr=False)
     why: str = ""
     level: float = 0.05
@@ -259,3 +260,18 @@ class Claim:
             raise ValueError(f"claim {self.number} is argued only and must say why")
         if not 0.0 < self.level < 1.0:
             raise ValueError(f"level must lie between 0 and 1, got {self.level!r}")
+
+
+class ClaimList(list[Claim]):
+    """The claims of a module: each stands at the function that tests it."""
+
+    def tested(
+        self, number: int, lines: str, words: str, ids: Iterable[str] = (), how: str = "simulation"
+    ) -> Callable[[Test], Test]:
+        """Add the claim that the decorated function tests, with the ids of the experiments whose results it reads."""
+
+        def add(test: Test) -> Test:
+            self.append(Claim(number, words, lines, how, test, tuple(dict.fromkeys(ids))))
+            return test
+
+        return add

@@ -155,6 +155,9 @@ class Gate:
         ):  # else a reverse proxy has removed it
             scope = {**scope, "path": scope["path"][len(self._root) :] or "/"}
         headers = scope["weakfeedback.headers"] = dict(scope["headers"])
+        passed = scope.setdefault(
+            "weakfeedback.passed", self.passing is not None and self.passing.is_passed(headers)
+        )  # then others have checked it
         number = scope["weakfeedback.number"] = _request_id(headers)
         trace = read_trace(scope["headers"]) if b"traceparent" in headers else None
         telemetry, span = self._service.telemetry, None
@@ -168,6 +171,9 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if passed:  # the first instance adds its own headers
+                    await send(message)
+                    return
                 own = message.setdefault("headers", [])
                 names = {name for name, _ in own}
                 own.extend([pair for pair in SECURITY if pair[0] not in names])
@@ -232,7 +238,7 @@ class Gate:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_LIMIT:
             raise Problem("headers_too_large", f"headers must have at most {HEADER_LIMIT} bytes")
         self._auth.check_single(scope["headers"])
-        passed = self.passing is not None and self.passing.is_passed(headers)  # then others have checked it
+        passed = scope["weakfeedback.passed"]
         if not passed:
             self._auth.check_host(headers)
         if self._under_way > self._most and not scope["path"].endswith(WITHOUT_LIMIT):
@@ -335,7 +341,7 @@ def make_app(
 
         gate.passing = Passing(service.sharing, read_body)
         service.when_stopped = gate.passing.close
-    app.state.service, app.state.auth = service, auth
+    app.state.service, app.state.auth, app.state.passing = service, auth, gate.passing
     return app
 
 

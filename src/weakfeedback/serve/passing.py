@@ -20,6 +20,7 @@ import orjson
 from yarl import URL
 
 from weakfeedback.journal.shards import Member
+from weakfeedback.serve.line import Asked, Line, Refused, pairs_of
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.sharing import PATIENCE, PAUSE, Sharing, moving
 from weakfeedback.serve.trace import CURRENT
@@ -27,11 +28,14 @@ from weakfeedback.serve.trace import CURRENT
 PASSED = b"x-weakfeedback-passed"
 OWNER = b"x-weakfeedback-owner"  # tells clients which instance to ask next time
 LARGEST = 16 << 20  # bytes of a body
+SHORT = 1 << 16  # bytes of a body that goes over a line
 NOT_HERE = 421  # how an instance says that it does not own the learner of a request that was passed on
 PATH = re.compile(r"/(?:v1/)?learners/([a-z0-9][a-z0-9_-]{0,63})(?:/.*)?")
 LIST = "/v1/learners"
 # of one connection, made anew here, or added by the gate of this instance
 OWN = ("connection", "keep-alive", "transfer-encoding", "x-request-id", "access-control-allow-origin")
+OWN_BYTES = frozenset(name.encode() for name in OWN) | {PASSED}
+TRACED = frozenset((b"traceparent", b"tracestate"))
 AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 
@@ -42,6 +46,9 @@ class Passing:
         self._sharing, self._read_body = sharing, read_body
         self._sessions: dict[int, aiohttp.ClientSession] = {}
         self._closing: set[asyncio.Task[Any]] = set()
+        self._lines: dict[int, Line | None] = {}  # None where none is made
+        self._making: dict[int, asyncio.Task[Any]] = {}
+        self._asked: set[Asked] = set()
         sharing.gone.append(self._forget)
 
     def is_passed(self, headers: dict[bytes, bytes]) -> bool:
@@ -51,8 +58,8 @@ class Passing:
 
     async def route(self, scope: Any, receive: Any, send: Any) -> Any:
         """Return how to receive a request that is answered here; None if another instance has answered it."""
-        path, headers = scope["path"], scope["weakfeedback.headers"]
-        if path == LIST and scope["method"] == "GET" and not self.is_passed(headers):
+        path = scope["path"]
+        if path == LIST and scope["method"] == "GET" and not scope["weakfeedback.passed"]:
             return await self._gather(scope, receive, send)
         found = PATH.fullmatch(path)
         if found is None:
@@ -76,7 +83,7 @@ class Passing:
         if sharing.is_here(name):
             return receive if body is None else _again(body, receive)
         end = time.monotonic() + PATIENCE
-        if self.is_passed(headers):
+        if scope["weakfeedback.passed"]:
             while sharing.is_coming(name) and time.monotonic() < end:
                 await asyncio.sleep(PAUSE)
             if sharing.is_here(name):
@@ -92,12 +99,65 @@ class Passing:
             owner = await sharing.find(name, end)
             if owner is None:
                 return _again(body, receive)
-            work = self._copy(owner, scope, send, body)
+            short = scope["method"] == "POST" and len(body) <= SHORT and not watch
+            work = (self._copy_short if short else self._copy)(owner, scope, send, body)
             if await (work if not watch else _unless_left(work, receive)):
                 return None
             if time.monotonic() >= end:
                 raise moving(name)
             await asyncio.sleep(PAUSE)
+
+    async def _copy_short(self, owner: Member, scope: Any, send: Any, body: bytes) -> bool:
+        """Do as `_copy` does, with a request and an answer that are short, over a line if there can be one."""
+        try:
+            line = await self._line(owner)
+        except OSError:
+            return False
+        if line is None:
+            return await self._copy(owner, scope, send, body)
+        head = [scope["path"].encode(), scope["query_string"]]
+        for pair in self._headers(scope):
+            head += pair
+        try:
+            status, flat, made = await line.ask(head, body)
+        except ConnectionError as error:
+            raise _ended(error) from None
+        headers = pairs_of(flat)
+        if status == NOT_HERE and (PASSED, b"0") in headers:
+            return False
+        headers.append((OWNER, owner.address.encode()))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": made})
+        return True
+
+    async def _line(self, owner: Member) -> Line | None:
+        """Return the line to an instance, None if it makes none; OSError if it is not reached."""
+        known = self._lines.get(owner.id)
+        if owner.id in self._lines and (known is None or not known.is_left):
+            return known
+        task = self._making.get(owner.id)
+        if task is None:  # for all who wait for it
+            task = self._making[owner.id] = asyncio.get_running_loop().create_task(self._make_line(owner))
+        return await asyncio.shield(task)
+
+    async def _make_line(self, owner: Member) -> Line | None:
+        try:
+            made = await Line.make(owner.address, b"%s: %s" % (PASSED, self._sharing.secret))
+        except Refused:
+            made = None
+        finally:
+            del self._making[owner.id]
+        self._lines[owner.id] = made
+        return made
+
+    def answer_line(self, app: Any, tasks: set[asyncio.Task[Any]], scope: Any, transport: Any) -> None:
+        """Let ``app`` answer the requests of another instance that come over a line."""
+        Asked(app, tasks, scope, self._asked).connection_made(transport)
+
+    def leave(self) -> None:
+        """Ask the others for no more requests over their lines."""
+        for asked in self._asked:
+            asked.leave()
 
     async def _copy(self, owner: Member, scope: Any, send: Any, body: bytes) -> bool:
         """Send the answer of another instance; False if it was not reached, or is not the owner."""
@@ -123,8 +183,7 @@ class Passing:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             if begun:
                 raise
-            words = f"the instance that owns the learner ended: repeat the request ({type(error).__name__})"
-            raise Problem("moving", words, retry_after=1) from None
+            raise _ended(error) from None
 
     def _ask(self, owner: Member, scope: Any, body: bytes) -> Any:
         session = self._sessions.get(owner.id)
@@ -139,14 +198,11 @@ class Passing:
                 trust_env=False,
                 skip_auto_headers=AUTOMATIC,
             )
-        trace = CURRENT.get()
-        traced = {} if trace is None else trace.headers()
-        replaced = {"content-length", "x-request-id", PASSED.decode(), *traced, *OWN}
-        given = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        sent = [pair for pair in given if pair[0] not in replaced] + list(traced.items())
-        sent += [
-            ("x-request-id", scope["weakfeedback.number"].decode()),
-            (PASSED.decode(), self._sharing.secret.decode()),
+        headers = [*self._headers(scope), (PASSED, self._sharing.secret)]
+        sent = [
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in headers
+            if name != b"content-length"
         ]
         address = owner.address + quote(scope["path"])
         if scope["query_string"]:
@@ -158,6 +214,16 @@ class Passing:
             data=body or None,
             allow_redirects=False,
         )
+
+    def _headers(self, scope: Any) -> list[tuple[bytes, bytes]]:
+        """Return the headers of a request as they are sent on."""
+        trace = CURRENT.get()
+        replaced = OWN_BYTES if trace is None else OWN_BYTES | TRACED
+        headers = [pair for pair in scope["headers"] if pair[0] not in replaced]
+        headers.append((b"x-request-id", scope["weakfeedback.number"]))
+        if trace is not None:
+            headers += [(name.encode(), value.encode()) for name, value in trace.headers().items()]
+        return headers
 
     async def _gather(self, scope: Any, receive: Any, send: Any) -> Any:
         """List the learners of all instances; the first answer that is none is sent instead."""
@@ -190,7 +256,9 @@ class Passing:
 
     def _forget(self, member: int) -> None:
         """Close the connections to a member that has ended; requests that wait for it fail."""
-        session = self._sessions.pop(member, None)
+        session, line = self._sessions.pop(member, None), self._lines.pop(member, None)
+        if line is not None:
+            line.transport.abort()
         if session is not None:
             task = asyncio.get_running_loop().create_task(session.close())
             self._closing.add(task)
@@ -198,9 +266,17 @@ class Passing:
 
     async def close(self) -> None:
         """Close all connections."""
-        for member in list(self._sessions):
+        for member in self._sessions.keys() | self._lines.keys():
             self._forget(member)
-        await asyncio.gather(*self._closing)
+        for asked in self._asked:
+            asked.transport.abort()
+        await asyncio.gather(*self._closing, *self._making.values(), return_exceptions=True)
+
+
+def _ended(error: BaseException) -> Problem:
+    """Return the problem of a request whose owner ended before it had answered."""
+    words = f"the instance that owns the learner ended: repeat the request ({type(error).__name__})"
+    return Problem("moving", words, retry_after=1)
 
 
 def _again(body: bytes, receive: Any) -> Any:

@@ -23,6 +23,7 @@ from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.config import ConfigError, Settings, opener, settle
 from weakfeedback.serve.limits import CONNECTIONS_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT
+from weakfeedback.serve.line import UPGRADE
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.page.routes import page_of
 from weakfeedback.serve.service import Options, Service
@@ -73,9 +74,10 @@ class Room:
 
 
 class Config(uvicorn.Config):
-    """Settings of the HTTP server, with the room for its connections."""
+    """Settings of the HTTP server, with the room for its connections, and who passes requests on."""
 
     room = Room(CONNECTIONS_LIMIT)
+    passing: Any = None
 
 
 class Patient(HttpToolsProtocol):
@@ -121,6 +123,18 @@ class Patient(HttpToolsProtocol):
         """Record that the request is complete."""
         self.began = None
         super().on_message_complete()
+
+    def _should_upgrade(self) -> bool:
+        """Whether another instance asks for a line."""
+        passing = self.config.passing
+        return (
+            passing is not None and self._get_upgrade() == UPGRADE and passing.is_passed(dict(self.headers))
+        )
+
+    def handle_websocket_upgrade(self) -> None:
+        """Make a line of the connection."""
+        self.connections.discard(self)
+        self.config.passing.answer_line(self.app, self.tasks, self.scope, self.transport)
 
     def refuse(self, problem: Problem) -> None:
         """Answer with a problem, and close."""
@@ -174,6 +188,8 @@ class HttpServer(uvicorn.Server):
         """Accept no more requests, and finish those in progress."""
         if self.service.state == "ready":
             self.service.draining = True
+        if isinstance(self.config, Config) and self.config.passing is not None:
+            self.config.passing.leave()
         await super().shutdown(sockets)
 
 
@@ -253,7 +269,7 @@ async def serve(
             timeout_graceful_shutdown=int(patience),
             backlog=backlog,
         )
-        config.room = Room(most)
+        config.room, config.passing = Room(most), app.state.passing
         server = HttpServer(config, service, patience)
         if ready is not None:
             server.ready = lambda port: ready(port, service)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from weakfeedback.experiments.model import Claim
-from weakfeedback.thesis.chapter2.claims import COMPARED, SHAPED
+from weakfeedback.thesis.chapter2 import claims, properties, theorems
 from weakfeedback.thesis.chapter2.experiments import EXPERIMENTS
-from weakfeedback.thesis.chapter2.properties import COMPUTED
 from weakfeedback.thesis.chapter2.tables import TABLES
-from weakfeedback.thesis.chapter2.theorems import PROVED
 from weakfeedback.thesis.fairness import told
 
 TITLE = "Unsupervised sequential selection"
-CLAIMS: tuple[Claim, ...] = told((*COMPARED, *SHAPED, *COMPUTED, *PROVED))
+CLAIMS: tuple[Claim, ...] = told((*claims.CLAIMS, *properties.CLAIMS, *theorems.CLAIMS))
 
 __all__ = ["CLAIMS", "EXPERIMENTS", "TABLES", "TITLE"]

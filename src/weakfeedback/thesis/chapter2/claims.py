@@ -6,11 +6,12 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weakfeedback.experiments import evidence
 from weakfeedback.experiments.evidence import (
     above,
     below,
@@ -24,7 +25,7 @@ from weakfeedback.experiments.evidence import (
     stand_in,
     sublinear,
 )
-from weakfeedback.experiments.model import Claim, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part
 from weakfeedback.thesis.chapter2 import experiments as ch2
 from weakfeedback.thesis.chapter2.experiments import HEURISTIC, LCB, TS, UCB
 
@@ -45,19 +46,19 @@ REAL = tuple(f"ch2-compare-{name}" for name in (*ch2.PIMA, *ch2.HEART))
 SWEEP = tuple(f"ch2-xi-{step:g}" for step in ch2.STEPS)
 
 
-def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part | None]) -> list[Part]:
-    """Return the parts of all experiments; a skipped one where an experiment was not run."""
-    parts = []
-    for name in ids:
-        short = name.removeprefix("ch2-").removeprefix("compare-")
-        found = part(short, run[name]) if name in run else skipped(short)
-        if found is not None:
-            parts.append(found)
-    return parts
+CLAIMS = ClaimList()
 
 
+each = functools.partial(evidence.each, lambda name: name.removeprefix("ch2-").removeprefix("compare-"))
+
+
+@CLAIMS.tested(
+    1,
+    "632",
+    "regret of USS-UCB and USS-TS is always lower than the heuristic algorithm in Hanawal et al.",
+    COMPARISONS,
+)
 def below_the_heuristic(run: Run) -> Finding:
-    """Claim 1."""
     parts = []
     for policy in (UCB, TS):
         parts += each(run, COMPARISONS, functools.partial(_below_heuristic, policy))
@@ -85,8 +86,8 @@ def _as_good(name: str, results: Results, first: str, second: str) -> Part:
     return same(name, a - b, max(0.05 * b.mean(), 1.0), note=f"{a.mean():.4g} and {b.mean():.4g}")
 
 
+@CLAIMS.tested(2, "632", "regret of USS-TS is always lower than USS-UCB", COMPARISONS)
 def thompson_below_ucb(run: Run) -> Finding:
-    """Claim 2."""
     return Finding(
         tuple(each(run, COMPARISONS, lambda name, r: lower(name, r, TS, UCB))),
         summary="Where the last arm is optimal (bsc-4, pima-4, heart-4) USS-UCB never leaves it and has no regret; "
@@ -94,9 +95,8 @@ def thompson_below_ucb(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(3, "1263", "USS-TS outperforms other algorithms with large margins", REAL)
 def large_margins(run: Run) -> Finding:
-    """Claim 3."""
-
     def part(name: str, r: Results) -> Part:
         ts, ucb = r.values(TS)[:, -1], r.values(UCB)[:, -1]
         note = joined(f"{TS} {ts.mean():.4g}, {UCB} {ucb.mean():.4g}", stand_in(r))
@@ -117,9 +117,8 @@ def large_margins(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(7, "1281, 4726", "any instance that satisfies WD property has sub-linear regret", COMPARISONS)
 def every_dominant_one_sublinear(run: Run) -> Finding:
-    """Claim 7."""
-
     def part(name: str, r: Results) -> Part | None:
         return sublinear(name, r, TS) if r.about["facts"]["weak_dominance"] else None
 
@@ -133,17 +132,26 @@ def _wrong_gap(results: Results) -> float:
     return found
 
 
+@CLAIMS.tested(
+    8,
+    "1281",
+    "the regret of USS-TS is linear for the Instance 5 as it does not satisfy WD property",
+    COMPARISONS,
+)
 def linear_without_dominance(run: Run) -> Finding:
-    """Claim 8."""
     ids = [f"ch2-compare-{name}" for name in WITHOUT_DOMINANCE]
     parts = each(run, ids, lambda name, r: linear(name, r, TS, _wrong_gap(r)))
     printed = each(run, ["ch2-compare-heart-5-as-printed"], lambda name, r: reverse(sublinear(name, r, TS)))
     return Finding((*parts, beside(printed[0], "has weak dominance")), reading=HEART_5)
 
 
+@CLAIMS.tested(
+    9,
+    "1301",
+    "When WD property does not hold for any problem instance, USS-TS treats a sub-optimal arm as the optimal arm",
+    (*COMPARISONS, *SWEEP),
+)
 def wrong_arm_taken(run: Run) -> Finding:
-    """Claim 9."""
-
     def part(name: str, r: Results) -> Part | None:
         facts = r.about["facts"]
         if facts["weak_dominance"]:
@@ -196,8 +204,13 @@ def _select_sweep(dominant: bool) -> list[str]:
     return [name for name in SWEEP if ch2.EXPERIMENTS[name].problem()[0].weak_dominance == dominant]
 
 
+@CLAIMS.tested(
+    10,
+    "1301",
+    "as C_j - C_i* increases, the regret will also increase due to selection of sub-optimal arm by USS-TS",
+    SWEEP,
+)
 def grows_without_dominance(run: Run) -> Finding:
-    """Claim 10."""
     return Finding(
         tuple(_steps(run, _select_sweep(dominant=False), grows=True)),
         reading="where xi is far enough from 0 for 10 000 rounds to show its sign. Closer to 0 the regret falls "
@@ -205,9 +218,8 @@ def grows_without_dominance(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(12, "1318", "there is a transition at xi = 0", SWEEP)
 def transition_at_zero(run: Run) -> Finding:
-    """Claim 12."""
-
     def part(name: str, r: Results) -> Part:
         if r.about["facts"]["xi"] > 0.0:
             found = sublinear(f"{name} sub-linear", r, TS)
@@ -222,15 +234,26 @@ def transition_at_zero(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    13,
+    "1318, 732",
+    "the stronger the WD property (large value of xi) for the problem instance, easier it is to identify the "
+    "optimal arm and, hence the less regret is incurred by USS-TS",
+    SWEEP,
+)
 def less_with_larger_xi(run: Run) -> Finding:
-    """Claim 13."""
     parts = _steps(run, _select_sweep(dominant=True), grows=False)
     return Finding(tuple(dataclasses.replace(part, counts=True) for part in parts))
 
 
+@CLAIMS.tested(
+    14,
+    "860, 1413",
+    "tempting to use lower confidence [...] However, such a change can make the algorithm converge to a "
+    "sub-optimal arm",
+    ("ch2-lower-bsc-2", "ch2-lower-bsc-4"),
+)
 def stuck(run: Run) -> Finding:
-    """Claim 14."""
-
     def part(name: str, r: Results) -> Part:
         gaps = r.about["facts"]["gaps"]
         return linear(name, r, LCB, min(gap for gap in gaps if gap > 0.0))
@@ -243,9 +266,13 @@ def stuck(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    15,
+    "963",
+    "f(t) and alpha control the exploration in USS-UCB. The larger the value, the more will be the exploration",
+    tuple(f"ch2-{kind}-{instance}" for kind in ("alpha", "f") for instance in ch2.SWEPT),
+)
 def more_exploration(run: Run) -> Finding:
-    """Claim 15."""
-
     def explored(r: Results, policy: str) -> np.ndarray:
         later = range(r.about["facts"]["optimal_arm"] + 1, len(r.about["facts"]["gaps"]))
         return sum((r.values(policy, f"pulls_{j}")[:, -1] for j in later), np.zeros(1))
@@ -264,9 +291,13 @@ def more_exploration(run: Run) -> Finding:
     return Finding(tuple(parts), summary="Exploration is counted as rounds at arms after the optimal one.")
 
 
+@CLAIMS.tested(
+    18,
+    "622, 784, 835",
+    "the requirement of arms being ordered by error rate in the USS problem is unnecessary",
+    ("ch2-order-unordered-1",),
+)
 def order_not_needed(run: Run) -> Finding:
-    """Claim 18."""
-
     def both(name: str, r: Results) -> list[Part]:
         return [sublinear(f"{policy} on {name}", r, policy) for policy in (TS, UCB)]
 
@@ -275,83 +306,3 @@ def order_not_needed(run: Run) -> Finding:
     return Finding(
         tuple(parts), summary="Error rates .25, .30, .05, .10 along the cascade; the third arm is optimal."
     )
-
-
-def _simulation(
-    number: int, lines: str, words: str, test: Callable[..., Finding], ids: Iterable[str]
-) -> Claim:
-    return Claim(number, words, lines, "simulation", test, tuple(ids))
-
-
-COMPARED = (
-    _simulation(
-        1,
-        "632",
-        "regret of USS-UCB and USS-TS is always lower than the heuristic algorithm in Hanawal et al.",
-        below_the_heuristic,
-        COMPARISONS,
-    ),
-    _simulation(2, "632", "regret of USS-TS is always lower than USS-UCB", thompson_below_ucb, COMPARISONS),
-    _simulation(3, "1263", "USS-TS outperforms other algorithms with large margins", large_margins, REAL),
-)
-SHAPED = (
-    _simulation(
-        7,
-        "1281, 4726",
-        "any instance that satisfies WD property has sub-linear regret",
-        every_dominant_one_sublinear,
-        COMPARISONS,
-    ),
-    _simulation(
-        8,
-        "1281",
-        "the regret of USS-TS is linear for the Instance 5 as it does not satisfy WD property",
-        linear_without_dominance,
-        COMPARISONS,
-    ),
-    _simulation(
-        9,
-        "1301",
-        "When WD property does not hold for any problem instance, USS-TS treats a sub-optimal arm as the optimal arm",
-        wrong_arm_taken,
-        (*COMPARISONS, *SWEEP),
-    ),
-    _simulation(
-        10,
-        "1301",
-        "as C_j - C_i* increases, the regret will also increase due to selection of sub-optimal arm by USS-TS",
-        grows_without_dominance,
-        SWEEP,
-    ),
-    _simulation(12, "1318", "there is a transition at xi = 0", transition_at_zero, SWEEP),
-    _simulation(
-        13,
-        "1318, 732",
-        "the stronger the WD property (large value of xi) for the problem instance, easier it is to identify the "
-        "optimal arm and, hence the less regret is incurred by USS-TS",
-        less_with_larger_xi,
-        SWEEP,
-    ),
-    _simulation(
-        14,
-        "860, 1413",
-        "tempting to use lower confidence [...] However, such a change can make the algorithm converge to a "
-        "sub-optimal arm",
-        stuck,
-        ("ch2-lower-bsc-2", "ch2-lower-bsc-4"),
-    ),
-    _simulation(
-        15,
-        "963",
-        "f(t) and alpha control the exploration in USS-UCB. The larger the value, the more will be the exploration",
-        more_exploration,
-        tuple(f"ch2-{kind}-{instance}" for kind in ("alpha", "f") for instance in ch2.SWEPT),
-    ),
-    _simulation(
-        18,
-        "622, 784, 835",
-        "the requirement of arms being ordered by error rate in the USS problem is unnecessary",
-        order_not_needed,
-        ("ch2-order-unordered-1",),
-    ),
-)

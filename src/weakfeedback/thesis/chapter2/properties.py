@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from weakfeedback.cascade import CascadeProblem, instances
 from weakfeedback.cascade.problem import law_of, sampled_rows
 from weakfeedback.datasets import DataMissing
 from weakfeedback.engine.seeds import WORLD, generator
-from weakfeedback.experiments.evidence import beside, decided, skipped
-from weakfeedback.experiments.model import Claim, Finding, Part, data_of
+from weakfeedback.experiments.evidence import beside, decided, often, skipped
+from weakfeedback.experiments.model import Claim, ClaimList, Finding, Part, data_of
 from weakfeedback.thesis.chapter2 import experiments as ch2
 from weakfeedback.thesis.random_cascades import random_dominant, random_problems
 
@@ -25,8 +25,17 @@ NEAR = 0.0015
 SAMPLES, ROUNDS, OFTEN = 200, 10_000, 0.9
 
 
+CLAIMS = ClaimList()
+
+
+@CLAIMS.tested(
+    4,
+    "1211-1224",
+    "Error-rate 0.3937, 0.2899, 0.1358 [...] WD property doesn't hold for Instance 5. Optimal arm's cost is in "
+    "red bold font",
+    how="computation",
+)
 def bsc_table(_run: Any) -> Finding:
-    """Claim 4."""
     parts = [_row(name, instances.load(name), 1e-12, ch2.BSC_ERRORS) for name in ch2.BSC]
     return Finding(
         tuple(parts),
@@ -36,8 +45,13 @@ def bsc_table(_run: Any) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    5,
+    "1239-1252",
+    "Error-rate 0.3098, 0.233, 0.2278 [and] 0.2929, 0.2025, 0.1483 [...] WD property doesn't hold for Instance 5",
+    how="computation",
+)
 def real_table(run: Any) -> Finding:
-    """Claim 5."""
     parts = []
     for name in (*ch2.PIMA, *ch2.HEART):
         try:
@@ -66,6 +80,12 @@ def _row(name: str, problem: CascadeProblem, near: float, printed: tuple[float, 
     return decided(name, off <= near and right and dominance, off, note="; ".join(words))
 
 
+@CLAIMS.tested(
+    6,
+    "1256",
+    "WD property is verified by using the disagreement probability estimates after 10000 rounds",
+    how="computation",
+)
 def verified_from_estimates(run: Any) -> Finding:
     """Claim 6: disagreement counted over 10 000 rounds gives the same answer on weak dominance as the law."""
     parts = []
@@ -76,7 +96,7 @@ def verified_from_estimates(run: Any) -> Finding:
             parts.append(skipped(name))
             continue
         right = sum(_same_answer(problem, replication) for replication in range(SAMPLES))
-        parts.append(_test_often(name, right))
+        parts.append(often(name, right, SAMPLES, OFTEN, f"right in {right} of {SAMPLES}"))
     return Finding(tuple(parts), summary=f"The same answer in more than {OFTEN:.0%} of {SAMPLES} samples.")
 
 
@@ -90,28 +110,14 @@ def _same_answer(problem: CascadeProblem, replication: int) -> bool:
     return (min(margins, default=math.inf) > TIE) == problem.weak_dominance
 
 
-def _test_often(name: str, right: int) -> Part:
-    """Return a binomial part. Claim: the share is above ``OFTEN``; contradicted if below."""
-    from scipy.special import bdtr, bdtrc
-
-    return Part(
-        name,
-        effect=right / SAMPLES,
-        p_for=float(bdtrc(right - 1, SAMPLES, OFTEN)) if right else 1.0,
-        p_against=float(bdtr(right, SAMPLES, OFTEN)),
-        n=SAMPLES,
-        note=f"right in {right} of {SAMPLES}",
-    )
-
-
 def _holds_on(name: str, problems: list[CascadeProblem], rule: Callable[[CascadeProblem], bool]) -> Part:
     broken = sum(not rule(problem) for problem in problems)
     note = f"{broken} exceptions in {len(problems)} random cascades"
     return decided(name, broken == 0, broken, len(problems), note)
 
 
+@CLAIMS.tested(11, "1301", "xi can not be smaller than -max(p_i*j - (gamma_i* - gamma_j))", how="property")
 def least_xi(_run: Any) -> Finding:
-    """Claim 11."""
     without = random_problems(COUNT, 11, lambda p: not p.weak_dominance)
 
     def rule(problem: CascadeProblem) -> bool:
@@ -122,8 +128,14 @@ def least_xi(_run: Any) -> Finding:
     return Finding((_holds_on("cascades without weak dominance", without, rule),))
 
 
+@CLAIMS.tested(
+    19,
+    "779",
+    "The WD property holds trivially for the problem instances that satisfy SD property [...] Also [...] where "
+    "the last arm of the cascade is an optimal arm",
+    how="property",
+)
 def dominance_implied(_run: Any) -> Finding:
-    """Claim 19."""
     rng = np.random.default_rng(19)
     strong = [random_dominant(rng, most_arms=5) for _ in range(COUNT)]
     last = random_problems(COUNT, 19, lambda p: p.optimal_arm == p.arms - 1)
@@ -135,8 +147,13 @@ def dominance_implied(_run: Any) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    26,
+    "773, 1008",
+    "Then B contains the optimal arm [...] the arm I_t = min(B) is the optimal arm",
+    how="property",
+)
 def optimal_arm_found(_run: Any) -> Finding:
-    """Claim 26."""
     dominant = random_problems(COUNT, 26, lambda p: p.weak_dominance)
     return Finding(
         (
@@ -148,8 +165,14 @@ def optimal_arm_found(_run: Any) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    27,
+    "747, 809, 819",
+    "gamma_i - gamma_j = p_ij - 2 P(Y^i = Y, Y^j != Y) [...] C_j - C_i > max{0, gamma_i - gamma_j} iff "
+    "C_j - C_i > P(Y^j != Y^i)",
+    how="property",
+)
 def identity_and_ranges(_run: Any) -> Finding:
-    """Claim 27."""
     problems = random_problems(COUNT, 27)
     return Finding(
         (
@@ -189,65 +212,7 @@ def _ranges(problem: CascadeProblem, which: int) -> bool:
     return True
 
 
-def _make_computed(
-    number: int, lines: str, words: str, test: Callable[[Mapping[str, Any]], Finding], how: str
-) -> Claim:
-    return Claim(number, words, lines, how, test)
-
-
-COMPUTED = (
-    _make_computed(
-        4,
-        "1211-1224",
-        "Error-rate 0.3937, 0.2899, 0.1358 [...] WD property doesn't hold for Instance 5. Optimal arm's cost is in "
-        "red bold font",
-        bsc_table,
-        "computation",
-    ),
-    _make_computed(
-        5,
-        "1239-1252",
-        "Error-rate 0.3098, 0.233, 0.2278 [and] 0.2929, 0.2025, 0.1483 [...] WD property doesn't hold for Instance 5",
-        real_table,
-        "computation",
-    ),
-    _make_computed(
-        6,
-        "1256",
-        "WD property is verified by using the disagreement probability estimates after 10000 rounds",
-        verified_from_estimates,
-        "computation",
-    ),
-    _make_computed(
-        11,
-        "1301",
-        "xi can not be smaller than -max(p_i*j - (gamma_i* - gamma_j))",
-        least_xi,
-        "property",
-    ),
-    _make_computed(
-        19,
-        "779",
-        "The WD property holds trivially for the problem instances that satisfy SD property [...] Also [...] where "
-        "the last arm of the cascade is an optimal arm",
-        dominance_implied,
-        "property",
-    ),
-    _make_computed(
-        26,
-        "773, 1008",
-        "Then B contains the optimal arm [...] the arm I_t = min(B) is the optimal arm",
-        optimal_arm_found,
-        "property",
-    ),
-    _make_computed(
-        27,
-        "747, 809, 819",
-        "gamma_i - gamma_j = p_ij - 2 P(Y^i = Y, Y^j != Y) [...] C_j - C_i > max{0, gamma_i - gamma_j} iff "
-        "C_j - C_i > P(Y^j != Y^i)",
-        identity_and_ranges,
-        "property",
-    ),
+CLAIMS.append(
     Claim(
         28,
         "The one-sided test leads to a simpler algorithm",
@@ -255,5 +220,5 @@ COMPUTED = (
         "argued only",
         why="simplicity is a matter of taste. The one-sided test needs fewer comparisons and, by claim 26, finds the "
         "same arm under weak dominance.",
-    ),
+    )
 )

@@ -11,7 +11,7 @@ import numpy as np
 from weakfeedback.cascade import CascadeProblem
 from weakfeedback.cascade.problem import law_of, sampled_rows
 from weakfeedback.experiments.evidence import below, beside, decided, reverse, skipped
-from weakfeedback.experiments.model import Claim, Finding, Part
+from weakfeedback.experiments.model import Claim, ClaimList, Finding, Part
 from weakfeedback.thesis.chapter2 import experiments as ch2
 from weakfeedback.thesis.chapter2.claims import each
 from weakfeedback.thesis.chapter2.experiments import FORCED, TS, UCB
@@ -34,6 +34,10 @@ INTRANSITIVE = 0.2
 TWINS = 300
 
 
+CLAIMS = ClaimList()
+
+
+@CLAIMS.tested(16, "715", "The set {P in USS : rho >= 1} is not learnable", RHO_ONE)
 def boundary_not_learnable(run: Run) -> Finding:
     """Claim 16: contradicted if one policy stays below its bound on all instances of the proof."""
 
@@ -53,6 +57,7 @@ def boundary_not_learnable(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(17, "724", "The set P_WD is a maximal learnable set", how="property")
 def maximal(_run: Run) -> Finding:
     """Claims 17 and 46: an instance without weak dominance can be added if and only if B is empty, ties apart.
 
@@ -144,8 +149,8 @@ def _pulls_below(name: str, results: Results, arms: Iterable[int]) -> list[Part]
     return parts
 
 
+@CLAIMS.tested(20, "932", "the mean number of times a arm j < i* is selected, is finite", RANDOM)
 def finitely_many_pulls(run: Run) -> Finding:
-    """Claim 20."""
     parts: list[Part] = []
     for name in RANDOM:
         if name not in run:
@@ -159,8 +164,13 @@ def finitely_many_pulls(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    21,
+    "919-939, 956, 969",
+    "for any P in P_WD, the expected regret of USS-UCB in T rounds is bounded as below",
+    (*RANDOM, "ch2-empty-set"),
+)
 def ucb_dependent_bound(run: Run) -> Finding:
-    """Claim 21."""
     parts: list[Part] = []
     for name in (*RANDOM, "ch2-empty-set"):
         if name not in run:
@@ -184,9 +194,14 @@ def ucb_dependent_bound(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    22,
+    "984-988",
+    "for any instance in P_WD is bounded as 3 (3 alpha K log f(T))^{1/3} T^{2/3} [...] for any instance in P_SD is "
+    "bounded as 4 (alpha K T log f(T))^{1/2}",
+    (*RANDOM, *DOMINANT, "ch2-uniform-ucb", "ch2-four-copies"),
+)
 def ucb_uniform_bounds(run: Run) -> Finding:
-    """Claim 22."""
-
     def against(key: str) -> Callable[[str, Results], Part]:
         def part(name: str, r: Results) -> Part:
             regret, bound = r.values(UCB)[:, -1], r.about["facts"][key]
@@ -207,6 +222,13 @@ def ucb_uniform_bounds(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    23,
+    "1160",
+    "Let P in P_WD and satisfies the transitivity property. [...] the expected regret of USS-TS in T rounds is "
+    "bounded by [...]",
+    ("ch2-two-arms", *RANDOM, "ch2-intransitive"),
+)
 def ts_dependent_bound(run: Run) -> Finding:
     """Claim 23: only two arms count, where its condition holds."""
 
@@ -276,6 +298,13 @@ def _has_cycle(prefers: np.ndarray) -> bool:
     return False
 
 
+@CLAIMS.tested(
+    24,
+    "1175-1179",
+    "for any instance in P_SD is bounded as O(sqrt(K T ln T)) [...] for any instance in P_WD is bounded as "
+    "O((K ln T)^{1/3} T^{2/3})",
+    (*UNIFORM_TS, *DOMINANT),
+)
 def ts_uniform_bounds(run: Run) -> Finding:
     """Claim 24: regret over the claimed order must not grow with T."""
     parts: list[Part] = []
@@ -304,59 +333,7 @@ def ts_uniform_bounds(run: Run) -> Finding:
     )
 
 
-PROVED = (
-    Claim(
-        16,
-        "The set {P in USS : rho >= 1} is not learnable",
-        "715",
-        "simulation",
-        boundary_not_learnable,
-        RHO_ONE,
-    ),
-    Claim(17, "The set P_WD is a maximal learnable set", "724", "property", maximal),
-    Claim(
-        20,
-        "the mean number of times a arm j < i* is selected, is finite",
-        "932",
-        "simulation",
-        finitely_many_pulls,
-        RANDOM,
-    ),
-    Claim(
-        21,
-        "for any P in P_WD, the expected regret of USS-UCB in T rounds is bounded as below",
-        "919-939, 956, 969",
-        "simulation",
-        ucb_dependent_bound,
-        (*RANDOM, "ch2-empty-set"),
-    ),
-    Claim(
-        22,
-        "for any instance in P_WD is bounded as 3 (3 alpha K log f(T))^{1/3} T^{2/3} [...] for any instance in P_SD is "
-        "bounded as 4 (alpha K T log f(T))^{1/2}",
-        "984-988",
-        "simulation",
-        ucb_uniform_bounds,
-        (*RANDOM, *DOMINANT, "ch2-uniform-ucb", "ch2-four-copies"),
-    ),
-    Claim(
-        23,
-        "Let P in P_WD and satisfies the transitivity property. [...] the expected regret of USS-TS in T rounds is "
-        "bounded by [...]",
-        "1160",
-        "simulation",
-        ts_dependent_bound,
-        ("ch2-two-arms", *RANDOM, "ch2-intransitive"),
-    ),
-    Claim(
-        24,
-        "for any instance in P_SD is bounded as O(sqrt(K T ln T)) [...] for any instance in P_WD is bounded as "
-        "O((K ln T)^{1/3} T^{2/3})",
-        "1175-1179",
-        "simulation",
-        ts_uniform_bounds,
-        (*UNIFORM_TS, *DOMINANT),
-    ),
+CLAIMS.append(
     Claim(
         25,
         "We thus conclude that the regret bound of USS-UCB is near-optimal in T",
@@ -364,5 +341,5 @@ PROVED = (
         "argued only",
         why="it relies on the classification of partial monitoring games by their rates, which no run can show, and "
         "on the uniform bounds of claims 22 and 24, which do not hold.",
-    ),
+    )
 )

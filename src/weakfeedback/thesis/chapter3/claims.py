@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from weakfeedback.experiments import evidence
 from weakfeedback.experiments.evidence import (
     MARGIN,
     UNIT,
@@ -21,7 +23,7 @@ from weakfeedback.experiments.evidence import (
     skipped,
     stand_in,
 )
-from weakfeedback.experiments.model import Claim, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part
 from weakfeedback.thesis.chapter3 import experiments as ch3
 from weakfeedback.thesis.chapter3.experiments import PD, SUPERVISED
 
@@ -38,15 +40,15 @@ REALIZABLE = tuple(f"ch3-realizable-{arms}-{case}" for arms in (4, 5) for case i
 BASELINES = (ch3.THIRD, ch3.SECOND, ch3.RANDOM)
 
 
+CLAIMS = ClaimList()
+
+
 def cost_ids(data: str) -> tuple[str, ...]:
     """Return the ids of the experiments on one real data set, with both kinds of labels."""
     return tuple(ch3.cost_id(data, labels, k) for labels in ("random", "thresholded") for k in (1, 2, 3))
 
 
-def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part]) -> list[Part]:
-    """Return the parts of all experiments; a skipped one where an experiment was not run."""
-    short = [name.removeprefix("ch3-") for name in ids]
-    return [part(s, run[f"ch3-{s}"]) if f"ch3-{s}" in run else skipped(s) for s in short]
+each = functools.partial(evidence.each, lambda name: name.removeprefix("ch3-"))
 
 
 def falling(run: Run, ids: Iterable[str]) -> list[Part]:
@@ -63,9 +65,13 @@ def falling(run: Run, ids: Iterable[str]) -> list[Part]:
     return parts
 
 
+@CLAIMS.tested(
+    29,
+    "2439",
+    "All contexts in Instance 1 do not satisfy WD property; hence it suffers linear regret",
+    PRINTED,
+)
 def linear_in_instance_1(run: Run) -> Finding:
-    """Claim 29."""
-
     def part(name: str, r: Results) -> Part:
         return linear(name, r, PD, r.about["facts"]["limit"])
 
@@ -80,19 +86,26 @@ def linear_in_instance_1(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(30, "2439", "the regret decreases from Instance 2 to 4", PRINTED)
 def falls_with_the_instance(run: Run) -> Finding:
-    """Claim 30."""
     return Finding(tuple(falling(run, PRINTED[1:])))
 
 
+@CLAIMS.tested(
+    31, "2439", "the regret with supervision has lower than the USS-PD regret (unsupervised)", PRINTED[2:3]
+)
 def supervised_lower(run: Run) -> Finding:
-    """Claim 31."""
     return Finding(tuple(each(run, PRINTED[2:3], lambda name, r: lower(name, r, SUPERVISED, PD))))
 
 
+@CLAIMS.tested(
+    32,
+    "2439",
+    "our unsupervised algorithm can eventually learn to perform as good as an algorithm with knowledge of true "
+    "labels",
+    PRINTED[2:3],
+)
 def eventually_as_good(run: Run) -> Finding:
-    """Claim 32."""
-
     def part(name: str, r: Results) -> Part:
         added = []
         for policy in (PD, SUPERVISED):
@@ -142,8 +155,14 @@ def beats_baselines(data: str) -> Callable[[Run], Finding]:
     return test
 
 
+@CLAIMS.tested(
+    35,
+    "2934, 2201",
+    "the stronger the CWD property (large value of xi) for the problem instance, easier it is to identify the "
+    "optimal arm and, hence, has lower regret",
+    (*SWEEP, *REALIZABLE),
+)
 def stronger_dominance_less_regret(run: Run) -> Finding:
-    """Claim 35."""
     cases = [
         beside(part, "pseudo-regret")
         for arms in (4, 5)
@@ -156,6 +175,7 @@ def stronger_dominance_less_regret(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(41, "2585", "Regret'_T <= (1 - rho) Regret_T + rho R_max T", (*PRINTED, *cost_ids("pima")[:3]))
 def decomposition(run: Run) -> Finding:
     """Claim 41: tested without its first term, which is not known and not negative."""
 
@@ -172,8 +192,13 @@ def decomposition(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    43,
+    "3005",
+    "The performance of USS-PD can deteriorate as we increases as the number of arms",
+    ("ch3-arms-3", "ch3-arms-4"),
+)
 def more_arms_hurt(run: Run) -> Finding:
-    """Claim 43."""
     before, after = (ch3.more_arms(arms) for arms in (3, 4))
     unchanged = bool((before.optimal_arms == after.optimal_arms).all())
     shares = before.weak_dominance_fraction, after.weak_dominance_fraction
@@ -196,8 +221,13 @@ def more_arms_hurt(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    45,
+    "2356, 2802",
+    "V_ij^t can be initialized by adding a regularization term ... to avoid forced exploration",
+    (PRINTED[1], "ch3-ridge"),
+)
 def avoids_forced_rounds(run: Run) -> Finding:
-    """Claim 45."""
     forced, ridge = PRINTED[1], "ch3-ridge"
     if forced not in run or ridge not in run:
         return Finding((skipped("synthetic-2"),))
@@ -221,8 +251,13 @@ def avoids_forced_rounds(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    48,
+    "2393",
+    "USS-PD prefers any sub-optimal arm l < i*_t for context x_t with probability at most delta/2",
+    ("ch3-last-optimal",),
+)
 def earlier_arms(run: Run) -> Finding:
-    """Claim 48."""
     name = "ch3-last-optimal"
     if name not in run:
         return Finding((skipped("last-optimal"),))
@@ -239,84 +274,12 @@ def earlier_arms(run: Run) -> Finding:
     )
 
 
-def _simulation(
-    number: int, lines: str, words: str, test: Callable[..., Finding], ids: Iterable[str]
-) -> Claim:
-    return Claim(number, words, lines, "simulation", test, tuple(ids))
-
-
-SIMULATED = (
-    _simulation(
-        29,
-        "2439",
-        "All contexts in Instance 1 do not satisfy WD property; hence it suffers linear regret",
-        linear_in_instance_1,
-        PRINTED,
-    ),
-    _simulation(30, "2439", "the regret decreases from Instance 2 to 4", falls_with_the_instance, PRINTED),
-    _simulation(
-        31,
-        "2439",
-        "the regret with supervision has lower than the USS-PD regret (unsupervised)",
-        supervised_lower,
-        PRINTED[2:3],
-    ),
-    _simulation(
-        32,
-        "2439",
-        "our unsupervised algorithm can eventually learn to perform as good as an algorithm with knowledge of true "
-        "labels",
-        eventually_as_good,
-        PRINTED[2:3],
-    ),
-    _simulation(
-        33,
-        "2467",
-        "In all three problem instances, we observe that USS-PD performs better than the baselines",
-        beats_baselines("pima"),
-        cost_ids("pima"),
-    ),
-    _simulation(
-        34,
-        "2934",
-        "we observe that USS-PD outperforms the baseline policies",
-        beats_baselines("heart"),
-        cost_ids("heart"),
-    ),
-    _simulation(
-        35,
-        "2934, 2201",
-        "the stronger the CWD property (large value of xi) for the problem instance, easier it is to identify the "
-        "optimal arm and, hence, has lower regret",
-        stronger_dominance_less_regret,
-        (*SWEEP, *REALIZABLE),
-    ),
-    _simulation(
-        41,
-        "2585",
-        "Regret'_T <= (1 - rho) Regret_T + rho R_max T",
-        decomposition,
-        (*PRINTED, *cost_ids("pima")[:3]),
-    ),
-    _simulation(
-        43,
-        "3005",
-        "The performance of USS-PD can deteriorate as we increases as the number of arms",
-        more_arms_hurt,
-        ("ch3-arms-3", "ch3-arms-4"),
-    ),
-    _simulation(
-        45,
-        "2356, 2802",
-        "V_ij^t can be initialized by adding a regularization term ... to avoid forced exploration",
-        avoids_forced_rounds,
-        (PRINTED[1], "ch3-ridge"),
-    ),
-    _simulation(
-        48,
-        "2393",
-        "USS-PD prefers any sub-optimal arm l < i*_t for context x_t with probability at most delta/2",
-        earlier_arms,
-        ("ch3-last-optimal",),
-    ),
+CLAIMS.tested(
+    33,
+    "2467",
+    "In all three problem instances, we observe that USS-PD performs better than the baselines",
+    cost_ids("pima"),
+)(beats_baselines("pima"))
+CLAIMS.tested(34, "2934", "we observe that USS-PD outperforms the baseline policies", cost_ids("heart"))(
+    beats_baselines("heart")
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from weakfeedback.contextual import ContextualProblem, RealizableProblem, instan
 from weakfeedback.contextual.arguments import pairs
 from weakfeedback.contextual.assumptions import assess, fit_logistic
 from weakfeedback.experiments.evidence import below, beside, decided, joined, skipped, stand_in
-from weakfeedback.experiments.model import Claim, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part
 from weakfeedback.thesis.chapter3 import experiments as ch3
 from weakfeedback.thesis.chapter3.claims import PRINTED, REALIZABLE, cost_ids, each
 from weakfeedback.thesis.chapter3.experiments import PD, SUB_GAUSSIAN
@@ -39,8 +39,11 @@ COVERED_ROUNDS, COVERED = 1000, 100
 RIDGE = 1.0
 
 
+CLAIMS = ClaimList()
+
+
+@CLAIMS.tested(36, "2895-2901", "WD fraction: PI 1 0.997, PI 2 1.0, PI 3 1.0, PI 4 1.0", how="computation")
 def synthetic_fractions(_run: Run) -> Finding:
-    """Claim 36."""
     parts = []
     for k in ch3.CASES:
         name = f"synthetic-{k}"
@@ -56,8 +59,14 @@ def synthetic_fractions(_run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    37,
+    "2921-2925",
+    "WD fraction: PIMA 0.0692, 0.1192, 0.2204, Heart Disease 0.1384, 0.1454, 0.2426",
+    (*cost_ids("pima")[:3], *cost_ids("heart")[:3]),
+    how="computation",
+)
 def real_fractions(run: Run) -> Finding:
-    """Claim 37."""
     parts = []
     for data in ("pima", "heart"):
         for k, name in enumerate(cost_ids(data)[:3], start=1):
@@ -85,6 +94,9 @@ def _near(name: str, ours: float, stated: float, allowed: float) -> Part:
     return decided(name, abs(ours - stated) <= allowed, ours, note=note)
 
 
+@CLAIMS.tested(
+    38, "2968", "The value of xi largest for Case 1, and it decreases for subsequent cases", how="computation"
+)
 def xi_by_case(_run: Run) -> Finding:
     """Claim 38: with our own parameters, which can support the thesis's caption but not contradict it."""
     parts = []
@@ -119,8 +131,10 @@ def _moving_optimum(costs: np.ndarray) -> RealizableProblem:
     return RealizableProblem(np.eye(4), odds, costs, features=lambda x: x)
 
 
+@CLAIMS.tested(
+    39, "2979", "the actual regret Regret_T is upper bounded by above regret Regret_T^s", how="property"
+)
 def pseudo_regret_above(_run: Run) -> Finding:
-    """Claim 39."""
     rng = np.random.default_rng(39)
     problems = [instances.load(f"synthetic-{k}") for k in ch3.CASES]
     problems += [random_problem(rng) for _ in range(RANDOM_PROBLEMS)]
@@ -154,9 +168,13 @@ def random_problem(rng: np.random.Generator, strong: bool = False) -> Contextual
     return ContextualProblem(np.eye(ROWS), truth, signed, costs, features=lambda x: x)
 
 
+@CLAIMS.tested(
+    40,
+    "2420-2424",
+    "logarithmic in T and grows linearly with d' and K. The regret is inversely dependent on the value of xi",
+    ("ch3-varying", *REALIZABLE),
+)
 def orders_of_the_bound(run: Run) -> Finding:
-    """Claim 40."""
-
     def bound(rounds: int, dimension: int, xi: float, arms: int, least: float) -> float:
         level = (2.0 * theory.LIPSCHITZ * theory.alpha(rounds, dimension, arms) / xi) ** 2
         return (arms - 1) * theory.observations_needed(level, least, dimension, arms)
@@ -198,8 +216,13 @@ def orders_of_the_bound(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    42,
+    "3002",
+    "CWD property holds trivially for the problem instances that satisfy CSD property",
+    how="property",
+)
 def strong_implies_weak(_run: Run) -> Finding:
-    """Claim 42."""
     rng = np.random.default_rng(42)
     problems = [random_problem(rng, strong=True) for _ in range(RANDOM_PROBLEMS)]
     strong = sum(problem.strong_dominance_fraction == 1.0 for problem in problems)
@@ -208,9 +231,15 @@ def strong_implies_weak(_run: Run) -> Finding:
     return Finding((decided("random problems", strong == weak == len(problems), weak, len(problems), note),))
 
 
+@CLAIMS.tested(
+    44,
+    "2127, 2429",
+    "We then propose a parameterized Generalized Linear Model (GLM) to model the context-conditional disagreement "
+    "probability between any two arms and validate the model empirically",
+    (PRINTED[1], *cost_ids("pima")[:1], *cost_ids("heart")[:1]),
+    how="computation",
+)
 def model_fits(run: Run) -> Finding:
-    """Claim 44."""
-
     def part(name: str, r: Results) -> Part:
         worst, mean = r.about["facts"]["misfit"], r.about["facts"]["mean_misfit"]
         note = joined(f"off by {mean:.4f} on average, {worst:.3f} at worst", stand_in(r))
@@ -225,6 +254,7 @@ def model_fits(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(46, "2242", "The set P_CWD is maximal learnable", how="property")
 def contextual_maximal(run: Run) -> Finding:
     """Claim 46: a cascade without context is a contextual one whose law does not depend on the context."""
     from weakfeedback.thesis.chapter2.theorems import (
@@ -239,8 +269,13 @@ def contextual_maximal(run: Run) -> Finding:
     return Finding(found.parts, found.rule, found.reading, words + found.summary)
 
 
+@CLAIMS.tested(
+    47,
+    "2383, 2828",
+    "the following event holds with probability at least 1 - 2 delta / K^2: |theta_hat - theta|_V <= alpha",
+    how="computation",
+)
 def covered(_run: Run) -> Finding:
-    """Claim 47."""
     problem = instances.load("realizable-4-1")
     assert isinstance(problem, RealizableProblem)
     kappa = assess(problem).kappa
@@ -280,9 +315,13 @@ def ridge_coverage(problem: RealizableProblem, kappa: float) -> tuple[float, flo
     return float(np.mean(np.array(ratios) <= 1.0)), max(ratios)
 
 
+@CLAIMS.tested(
+    49,
+    "2410, 2868",
+    "with probability at least 1 - 2 delta, the regret of USS-PD for T > m contexts is [at most] R_max [m + ...]",
+    ("ch3-varying", *REALIZABLE),
+)
 def below_the_bound(run: Run) -> Finding:
-    """Claim 49."""
-
     def part(name: str, r: Results) -> Part:
         known, regret = r.about["facts"], r.values(PD)[:, -1]
         most = known["largest_regret"] * int(r.about["horizon"])
@@ -301,82 +340,3 @@ def below_the_bound(run: Run) -> Finding:
         reading="with 32 for the printed 16, which the proof's own radius gives, with 2 sigma / kappa in the radius of "
         "USS-PD-lambdaI, with the true kappa and sigma, and with 1 for the unknown universal constants.",
     )
-
-
-def _claim(
-    number: int, lines: str, how: str, words: str, test: Callable[..., Finding], ids: Iterable[str] = ()
-) -> Claim:
-    return Claim(number, words, lines, how, test, tuple(ids))
-
-
-COMPUTED = (
-    _claim(
-        36,
-        "2895-2901",
-        "computation",
-        "WD fraction: PI 1 0.997, PI 2 1.0, PI 3 1.0, PI 4 1.0",
-        synthetic_fractions,
-    ),
-    _claim(
-        37,
-        "2921-2925",
-        "computation",
-        "WD fraction: PIMA 0.0692, 0.1192, 0.2204, Heart Disease 0.1384, 0.1454, 0.2426",
-        real_fractions,
-        (*cost_ids("pima")[:3], *cost_ids("heart")[:3]),
-    ),
-    _claim(
-        38,
-        "2968",
-        "computation",
-        "The value of xi largest for Case 1, and it decreases for subsequent cases",
-        xi_by_case,
-    ),
-    _claim(
-        39,
-        "2979",
-        "property",
-        "the actual regret Regret_T is upper bounded by above regret Regret_T^s",
-        pseudo_regret_above,
-    ),
-    _claim(
-        40,
-        "2420-2424",
-        "simulation",
-        "logarithmic in T and grows linearly with d' and K. The regret is inversely dependent on the value of xi",
-        orders_of_the_bound,
-        ("ch3-varying", *REALIZABLE),
-    ),
-    _claim(
-        42,
-        "3002",
-        "property",
-        "CWD property holds trivially for the problem instances that satisfy CSD property",
-        strong_implies_weak,
-    ),
-    _claim(
-        44,
-        "2127, 2429",
-        "computation",
-        "We then propose a parameterized Generalized Linear Model (GLM) to model the context-conditional disagreement "
-        "probability between any two arms and validate the model empirically",
-        model_fits,
-        (PRINTED[1], *cost_ids("pima")[:1], *cost_ids("heart")[:1]),
-    ),
-    _claim(46, "2242", "property", "The set P_CWD is maximal learnable", contextual_maximal),
-    _claim(
-        47,
-        "2383, 2828",
-        "computation",
-        "the following event holds with probability at least 1 - 2 delta / K^2: |theta_hat - theta|_V <= alpha",
-        covered,
-    ),
-    _claim(
-        49,
-        "2410, 2868",
-        "simulation",
-        "with probability at least 1 - 2 delta, the regret of USS-PD for T > m contexts is [at most] R_max [m + ...]",
-        below_the_bound,
-        ("ch3-varying", *REALIZABLE),
-    ),
-)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weakfeedback.experiments import evidence
 from weakfeedback.experiments.evidence import MARGIN, UNIT, above, below, skipped
 from weakfeedback.experiments.model import Part
 
@@ -39,9 +41,7 @@ def short(name: str) -> str:
     return ", ".join([instance.upper(), *rest])
 
 
-def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part]) -> list[Part]:
-    """Return the parts of all experiments; a skipped one where an experiment was not run."""
-    return [part(short(name), run[name]) if name in run else skipped(short(name)) for name in ids]
+each = functools.partial(evidence.each, short)
 
 
 def more(name: str, first: np.ndarray, second: np.ndarray) -> Part:

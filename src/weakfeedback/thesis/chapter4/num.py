@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weakfeedback.experiments.evidence import above, beside, decided, reverse, skipped, sublinear
-from weakfeedback.experiments.model import Claim, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part
 from weakfeedback.stats import student_interval
 from weakfeedback.thesis.chapter4 import experiments as ch4
 from weakfeedback.thesis.chapter4.claims import NUM_DIFFERENT, ROUNDING, sweep
@@ -27,8 +27,16 @@ HORIZONS = (2_000, 10_000, ch4.ANYTIME)
 THESIS_REPLICATIONS = 100  # replications after which the thesis saw its intervals overlap
 
 
+CLAIMS = ClaimList()
+
+
+@CLAIMS.tested(
+    74,
+    "3527, 3822",
+    "anytime algorithms are not possible when considering the CSB problems in the reward setting",
+    ANYTIME,
+)
 def anytime_impossible(run: Run) -> Finding:
-    """Claim 74."""
     parts = []
     for experiment, policy in ANYTIME.items():
         for horizon in HORIZONS:
@@ -62,8 +70,14 @@ def _ratio(run: Run, name: str, policy: str) -> np.ndarray | None:
     return log_ratio(*(regret(run[experiment], policy) for experiment in pair))
 
 
+@CLAIMS.tested(
+    76,
+    "3836",
+    "we observe less regret for uniformly distributed rewards than Bernoulli distributed rewards. This difference "
+    "is more significant when the arms have different thresholds",
+    tuple(_stated(name, law) for name in STATED for law in ch4.LAWS),
+)
 def uniform_less(run: Run) -> Finding:
-    """Claim 76."""
     parts = []
     for name, policy in (
         ("NUM1", NUM_SK),
@@ -95,20 +109,37 @@ def _test_wider(run: Run, name: str, policy: str) -> Part:
     return above(label, other[:n] - one[:n], note=note)
 
 
+@CLAIMS.tested(
+    77,
+    "3838",
+    "With more resource [...] learner can observe rewards from more arms in each round, which leads to faster "
+    "learning and low cumulative regret [...] for the uniformly distributed rewards",
+    sweep("NUM1", law=UNIFORM),
+)
 def less_with_more_resources(run: Run) -> Finding:
-    """Claim 77."""
     ids = sweep("NUM1", law=UNIFORM)
     ends = steps(run, (ids[0], ids[-1]), NUM_SK, grows=False)
     return Finding((*steps(run, ids, NUM_SK, grows=False), *(beside(part) for part in ends)))
 
 
+@CLAIMS.tested(
+    78,
+    "3838",
+    "with large W_delta value for Bernoulli distributed rewards, we may not observe similar behavior (less regret "
+    "with more resource)",
+    sweep("NUM1", law=BERNOULLI),
+)
 def bernoulli_may_not(run: Run) -> Finding:
-    """Claim 78."""
     return Finding(tuple(steps(run, sweep("NUM1", law=BERNOULLI), NUM_SK)), rule="any")
 
 
+@CLAIMS.tested(
+    79,
+    "3856",
+    "we observe that a smaller threshold leads to faster learning due to more feedback",
+    (*sweep("NUM1", "threshold", BERNOULLI), *sweep("NUM1", "threshold", UNIFORM)),
+)
 def faster_with_smaller_thresholds(run: Run) -> Finding:
-    """Claim 79."""
     return Finding(
         tuple(part for law in ch4.LAWS for part in steps(run, sweep("NUM1", "threshold", law), NUM_SK)),
         summary="Faster learning is read as less regret. With Bernoulli rewards the length of the search, which "
@@ -126,9 +157,13 @@ def _groups(find: Callable[[Sequence[str], str], Sequence[Part]]) -> list[Part]:
     return parts
 
 
+@CLAIMS.tested(
+    80,
+    "3875",
+    "it does not show the same behavior (less regret with more resource) as observed for the same threshold",
+    NUM_DIFFERENT,
+)
 def not_monotone(run: Run) -> Finding:
-    """Claim 80."""
-
     def find(ids: Sequence[str], policy: str) -> list[Part]:
         _, _, instance, _, law = ids[0].split("-")
         return [somewhere(f"{policy}, {instance.upper()}, {law}", steps(run, ids, policy))]
@@ -139,9 +174,14 @@ def not_monotone(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    81,
+    "3908",
+    "we observe that the allocation equivalent is learned faster as the reward of more arms can be observed "
+    "simultaneously with more resource",
+    NUM_DIFFERENT,
+)
 def found_faster(run: Run) -> Finding:
-    """Claim 81."""
-
     def find(ids: Sequence[str], policy: str) -> list[Part]:
         return steps(run, ids, policy, grows=False, measure=rounds)
 
@@ -152,8 +192,14 @@ def found_faster(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    82,
+    "3910",
+    "We run experiment 500 times for uniformly distributed rewards [...] as confidence intervals overlapped for "
+    "100 runs",
+    (*sweep("NUM2", law=UNIFORM), *sweep("NUM3", law=UNIFORM)),
+)
 def intervals_overlap(run: Run) -> Finding:
-    """Claim 82."""
     parts = [_overlap(run, sweep(name, law=UNIFORM), ROUNDED) for name in DIFFERENT]
     parts += [beside(_overlap(run, sweep(name, law=UNIFORM), NUM_MK)) for name in DIFFERENT]
     return Finding(tuple(parts), reading=ROUNDING)
@@ -175,74 +221,3 @@ def _count_overlaps(values: Sequence[np.ndarray]) -> int:
     """Return how many pairs of 95 % intervals overlap."""
     ends = [student_interval(v) for v in values]
     return sum(bool(a[0] <= b[1] and b[0] <= a[1]) for a, b in itertools.combinations(ends, 2))
-
-
-def _simulation(
-    number: int, lines: str, words: str, test: Callable[..., Finding], ids: Iterable[str]
-) -> Claim:
-    return Claim(number, words, lines, "simulation", test, tuple(ids))
-
-
-UTILITY = (
-    _simulation(
-        74,
-        "3527, 3822",
-        "anytime algorithms are not possible when considering the CSB problems in the reward setting",
-        anytime_impossible,
-        ANYTIME,
-    ),
-    _simulation(
-        76,
-        "3836",
-        "we observe less regret for uniformly distributed rewards than Bernoulli distributed rewards. This difference "
-        "is more significant when the arms have different thresholds",
-        uniform_less,
-        tuple(_stated(name, law) for name in STATED for law in ch4.LAWS),
-    ),
-    _simulation(
-        77,
-        "3838",
-        "With more resource [...] learner can observe rewards from more arms in each round, which leads to faster "
-        "learning and low cumulative regret [...] for the uniformly distributed rewards",
-        less_with_more_resources,
-        sweep("NUM1", law=UNIFORM),
-    ),
-    _simulation(
-        78,
-        "3838",
-        "with large W_delta value for Bernoulli distributed rewards, we may not observe similar behavior (less regret "
-        "with more resource)",
-        bernoulli_may_not,
-        sweep("NUM1", law=BERNOULLI),
-    ),
-    _simulation(
-        79,
-        "3856",
-        "we observe that a smaller threshold leads to faster learning due to more feedback",
-        faster_with_smaller_thresholds,
-        (*sweep("NUM1", "threshold", BERNOULLI), *sweep("NUM1", "threshold", UNIFORM)),
-    ),
-    _simulation(
-        80,
-        "3875",
-        "it does not show the same behavior (less regret with more resource) as observed for the same threshold",
-        not_monotone,
-        NUM_DIFFERENT,
-    ),
-    _simulation(
-        81,
-        "3908",
-        "we observe that the allocation equivalent is learned faster as the reward of more arms can be observed "
-        "simultaneously with more resource",
-        found_faster,
-        NUM_DIFFERENT,
-    ),
-    _simulation(
-        82,
-        "3910",
-        "We run experiment 500 times for uniformly distributed rewards [...] as confidence intervals overlapped for "
-        "100 runs",
-        intervals_overlap,
-        (*sweep("NUM2", law=UNIFORM), *sweep("NUM3", law=UNIFORM)),
-    ),
-)

@@ -13,11 +13,14 @@ from weakfeedback.allocation import AllocationProblem, KnownThresholds, theory
 from weakfeedback.allocation.instances import describe
 from weakfeedback.engine.seeds import generator
 from weakfeedback.experiments.evidence import beside, decided
-from weakfeedback.experiments.model import Claim, Finding, Part
+from weakfeedback.experiments.model import Claim, ClaimList, Finding, Part
 
 COUNT = 300  # random problems of a property
 EQUIVALENTS, ROUNDS = 20, 150  # problems and rounds of the regret equivalences
 PRINTED_W = {"NUM1": 38, "NUM2": 62, "NUM3": 69}
+
+
+CLAIMS = ClaimList()
 
 
 def random_problem(rng: np.random.Generator, same: bool = False) -> AllocationProblem:
@@ -49,8 +52,13 @@ def _holds_on(name: str, outcomes: list[bool]) -> Part:
     return decided(name, broken == 0, broken, len(outcomes), note)
 
 
+@CLAIMS.tested(
+    51,
+    "3067",
+    "We prove that the regret bound of the algorithm is sub-linear and depends on the number of unique thresholds",
+    how="computation",
+)
 def depends_on_distinct(_run: Any) -> Finding:
-    """Claim 51."""
     at = (10, 3.0, 0.1, 1e-4, 0.01)
     bounds = [theory.rounds_csb_mk(*at, distinct=n) for n in range(1, 11)]
     horizons = [10.0**k for k in range(3, 13)]
@@ -81,16 +89,27 @@ def depends_on_distinct(_run: Any) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    71,
+    "3256",
+    "The optimal allocation is a* = (0, 0.55, 0.45) with no resource allocated to the top arm",
+    how="computation",
+)
 def example(_run: Any) -> Finding:
-    """Claim 71."""
     problem = AllocationProblem([0.9, 0.6, 0.4], [0.6, 0.55, 0.45], 1.0)
     right = problem.optimal_allocation.tolist() == [0.0, 0.55, 0.45]
     note = f"value {problem.optimal_value:g} against 0.9 for the top arm; nothing is left, so gamma = 0"
     return Finding((decided("example", right, note=note),))
 
 
+@CLAIMS.tested(
+    72,
+    "3265",
+    "Any instance with gamma = 0 becomes a 'hopeless' problem instance as the only vector that is the allocation "
+    "equivalent of theta is theta itself",
+    how="property",
+)
 def hopeless(_run: Any) -> Finding:
-    """Claim 72."""
     full = list(random_problems(72, lambda p: p.residual == 0.0 and not p.optimal_set.all()))
     others = [not p.really_equivalent(np.where(p.optimal_set, p.thresholds, p.budget)) for p in full]
     strict = [_no_room_inside(p) for p in full]
@@ -112,8 +131,14 @@ def _no_room_inside(problem: AllocationProblem) -> bool:
     return not any(problem.really_equivalent(estimate) for estimate in raised)
 
 
+@CLAIMS.tested(
+    73,
+    "3152, 3268",
+    "theta_s and theta-hat_s are threshold equivalent [...] theta-hat_i in [theta_i, ceil(theta_i / gamma) gamma]. "
+    "Then theta-hat is allocation equivalent of theta",
+    how="property",
+)
 def lemmas(_run: Any) -> Finding:
-    """Claim 73."""
     candidates, inflated = [], []
     for problem in random_problems(73, same=True):
         M = min(math.floor(problem.budget / problem.thresholds[0] * (1 + 1e-9)), problem.arms)
@@ -183,8 +208,14 @@ def largest_difference(problem: AllocationProblem, seed: int, rounds: int = ROUN
     return worst
 
 
+@CLAIMS.tested(
+    68,
+    "3167, 3283",
+    "the regret of policy pi' on P is same as the regret of policy pi on f(P) [...] The CSB problem with the known "
+    "threshold vector theta is regret equivalent to a Combinatorial Semi-Bandits",
+    how="property",
+)
 def regret_equivalent(_run: Any) -> Finding:
-    """Claim 68."""
     rng, parts = np.random.default_rng(68), []
     for same, name in ((True, "multiple-play bandits"), (False, "combinatorial semi-bandits")):
         problems = [random_problem(rng, same) for _ in range(EQUIVALENTS)]
@@ -203,8 +234,13 @@ def waiting_time(name: str, gamma: float | None = None) -> float:
     return theory.wait_multiple(arms, stated.epsilon, delta, stated.budget, gamma or stated.stated_gamma)
 
 
+@CLAIMS.tested(
+    75,
+    "3836",
+    "the value of W_delta is 38 for instance 1, 62 for instance 2 and 69 for instance 3",
+    how="computation",
+)
 def waiting_times(_run: Any) -> Finding:
-    """Claim 75."""
     parts = []
     for name, printed in PRINTED_W.items():
         real = waiting_time(name)
@@ -222,26 +258,7 @@ def waiting_times(_run: Any) -> Finding:
     )
 
 
-def _make_computed(number: int, lines: str, words: str, test: Callable[[Any], Finding], how: str) -> Claim:
-    return Claim(number, words, lines, how, test)
-
-
-COMPUTED = (
-    _make_computed(
-        51,
-        "3067",
-        "We prove that the regret bound of the algorithm is sub-linear and depends on the number of unique thresholds",
-        depends_on_distinct,
-        "computation",
-    ),
-    _make_computed(
-        68,
-        "3167, 3283",
-        "the regret of policy pi' on P is same as the regret of policy pi on f(P) [...] The CSB problem with the known "
-        "threshold vector theta is regret equivalent to a Combinatorial Semi-Bandits",
-        regret_equivalent,
-        "property",
-    ),
+CLAIMS.append(
     Claim(
         70,
         "the regret of CSB-MK matches to the lower bound up to a logarithmic term",
@@ -250,35 +267,5 @@ COMPUTED = (
         why="both bounds are orders with unknown constants, so no run can contradict them. The argument also "
         "ignores the runs whose estimate is wrong, which have probability delta: with the delta of the theorem "
         "their part of the regret is not logarithmic (shown for CSB-SK under the claim on asymptotic optimality).",
-    ),
-    _make_computed(
-        71,
-        "3256",
-        "The optimal allocation is a* = (0, 0.55, 0.45) with no resource allocated to the top arm",
-        example,
-        "computation",
-    ),
-    _make_computed(
-        72,
-        "3265",
-        "Any instance with gamma = 0 becomes a 'hopeless' problem instance as the only vector that is the allocation "
-        "equivalent of theta is theta itself",
-        hopeless,
-        "property",
-    ),
-    _make_computed(
-        73,
-        "3152, 3268",
-        "theta_s and theta-hat_s are threshold equivalent [...] theta-hat_i in [theta_i, ceil(theta_i / gamma) gamma]. "
-        "Then theta-hat is allocation equivalent of theta",
-        lemmas,
-        "property",
-    ),
-    _make_computed(
-        75,
-        "3836",
-        "the value of W_delta is 38 for instance 1, 62 for instance 2 and 69 for instance 3",
-        waiting_times,
-        "computation",
-    ),
+    )
 )

@@ -10,7 +10,7 @@ import numpy as np
 from weakfeedback.allocation import AllocationProblem, theory
 from weakfeedback.allocation.waiting import grid
 from weakfeedback.experiments.evidence import below, beside, decided, lower, skipped
-from weakfeedback.experiments.model import Claim, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part
 from weakfeedback.thesis.chapter4 import experiments as ch4
 from weakfeedback.thesis.chapter4.claims import COMPARE, COMPARE_SAME
 from weakfeedback.thesis.chapter4.evidence import each, no_later, rounds
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # The regret of the last decade of a run may exceed the slope of the lower bound by a fifth.
 NEAR = 1.2
 RARE = (0.12, 0.10)  # means at the stated epsilon, theta = .8, Q = 1: only one arm can be served
+
+
+CLAIMS = ClaimList()
 
 
 def printed_rounds(name: str, policy: str) -> float:
@@ -67,8 +70,14 @@ def _within(policy: str, name: str, results: Results) -> Part:
     return decided(label, late == 0, late, values.size, note)
 
 
+@CLAIMS.tested(
+    66,
+    "3541-3545",
+    "Comparing upper bounds on the (expected) number of rounds needed to find allocation equivalent for the "
+    "proposed algorithms",
+    (*COMPARE_SAME, *COMPARE),
+)
 def table_of_rounds(run: Run) -> Finding:
-    """Claim 66."""
     parts = []
     for ids, policies in ((COMPARE_SAME, (SK, SU)), (COMPARE, (DK, DU, MK))):
         for policy in policies:
@@ -89,8 +98,13 @@ def _all_candidates_suffice() -> Part:
     return beside(decided("one threshold as printed, 50 arms", steps * wait <= bound, note=note))
 
 
+@CLAIMS.tested(
+    69,
+    "3248, 3456",
+    "The regret of CSB-SK is asymptotically optimal [...] The regret of CSB-SU is asymptotically optimal",
+    ("ch4-long",),
+)
 def asymptotically_optimal(run: Run) -> Finding:
-    """Claim 69."""
     parts = []
     for policy in (SK, SU, KNOWN):
         label = f"{policy}, last decade of 100 000 rounds"
@@ -136,8 +150,14 @@ def _test_wrong_for_ever() -> Part:
     return decided(f"{SK}, two arms with means near epsilon", not rises, note=note)
 
 
+@CLAIMS.tested(
+    83,
+    "3170, 3362",
+    "we adapt MP-TS to our setting as it gives better empirical performance [...] We adapt the CTS-BETA to our "
+    "setting due to its better empirical performance",
+    (*COMPARE_SAME, *COMPARE),
+)
 def sampling_is_best(run: Run) -> Finding:
-    """Claim 83."""
     names = {**dict.fromkeys(COMPARE_SAME, "MP-TS"), **dict.fromkeys(COMPARE, "CTS-Beta")}
     parts = []
     for experiment, label in names.items():
@@ -153,34 +173,3 @@ def sampling_is_best(run: Run) -> Finding:
 
 def _test_sampled(label: str, name: str, results: Results) -> Part:
     return lower(f"{label} on {name}", results, KNOWN, UCB)
-
-
-PROVED = (
-    Claim(
-        66,
-        "Comparing upper bounds on the (expected) number of rounds needed to find allocation equivalent for the "
-        "proposed algorithms",
-        "3541-3545",
-        "simulation",
-        table_of_rounds,
-        (*COMPARE_SAME, *COMPARE),
-    ),
-    Claim(
-        69,
-        "The regret of CSB-SK is asymptotically optimal [...] The regret of CSB-SU is asymptotically optimal",
-        "3248, 3456",
-        "simulation",
-        asymptotically_optimal,
-        ("ch4-long",),
-    ),
-    Claim(
-        83,
-        "we adapt MP-TS to our setting as it gives better empirical performance [...] We adapt the CTS-BETA to our "
-        "setting due to its better empirical performance",
-        "3170, 3362",
-        "simulation",
-        sampling_is_best,
-        (*COMPARE_SAME, *COMPARE),
-    ),
-)
-__all__ = ["PROVED", "printed_rounds", "share_of_wrong_runs", "whole_rounds"]

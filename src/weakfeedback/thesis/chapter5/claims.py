@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakfeedback.experiments.evidence import above, beside, skipped
-from weakfeedback.experiments.model import Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part
 from weakfeedback.thesis.chapter5.evidence import (
     COMPARE,
     E1,
@@ -21,7 +21,6 @@ from weakfeedback.thesis.chapter5.evidence import (
     lower_on,
     share,
     short,
-    simulation,
     since,
     times,
 )
@@ -47,8 +46,16 @@ TOLERANCE_READING = (
 OFTEN = 0.9
 
 
+CLAIMS = ClaimList()
+
+
+@CLAIMS.tested(
+    86,
+    "4167",
+    "Our approach results in fewer collisions [...] compared to the state-of-the-art algorithms",
+    COMPARE,
+)
 def fewer_collisions(run: Run) -> Finding:
-    """Claim 86."""
     rivals = ((E1, MC), (E2, MC), (E2, SIC))
     ours = (DLC, LIX, DLC_N, LIX_N)
     return Finding(
@@ -57,9 +64,14 @@ def fewer_collisions(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    87,
+    "4222",
+    "musical chairs (MC) algorithm that incurs collisions only in the initial phase and guarantees collision free "
+    "sampling subsequently",
+    (E2, ENDS),
+)
 def chairs_only_initially(run: Run) -> Finding:
-    """Claim 87."""
-
     def quiet(policy: str, name: str, r: Results) -> Part:
         hits = (since(r, policy, "collisions", 0.5) == 0) & ended(r, policy)
         return share(f"{policy} on {name}", hits, OFTEN)
@@ -73,16 +85,19 @@ def chairs_only_initially(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    97, "4456", "the performance of DLC is an order of magnitude better than the MC algorithm", (E1,)
+)
 def order_of_magnitude(run: Run) -> Finding:
-    """Claim 97."""
     parts = [lower_on(run, E1, DLC, MC, factor=0.1), lower_on(run, E1, DLC_N, MC, factor=0.1)]
     others = (beside(lower_on(run, E1, label, MC, factor=0.1)) for label in (LIX, LIX_N))
     return Finding((*parts, *others), summary="Regret below a tenth of Musical Chairs'.")
 
 
+@CLAIMS.tested(
+    98, "4456", "This improved performance gain is mainly due to the long random hopping phase of MC", (E1,)
+)
 def hopping_costs(run: Run) -> Finding:
-    """Claim 98."""
-
     def part(name: str, r: Results) -> Part:
         whole = last(r, MC)
         later = since(r, MC, "regret", LEARNING / int(r.about["horizon"]))
@@ -98,8 +113,8 @@ def hopping_costs(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(104, "4617", "our algorithms have lower regret than MC", (E1,))
 def below_chairs(run: Run) -> Finding:
-    """Claim 104."""
     return Finding(
         (
             lower_on(run, E1, DLC, MC),
@@ -111,8 +126,13 @@ def below_chairs(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    105,
+    "4619",
+    "After termination, the regret of DLC and DLC-LIX perform significantly better than SIC-MMAB",
+    (E2,),
+)
 def below_sic(run: Run) -> Finding:
-    """Claim 105."""
     return Finding(
         (
             lower_on(run, E2, DLC, SIC),
@@ -124,9 +144,14 @@ def below_sic(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    106,
+    "4619",
+    "DLC does not allow non-Leader to play arm in every round [...] leading to more regret in initial rounds. In "
+    "contrast, DLC-LIX [...] leads to lower regret but more sample needed for learning",
+    (E2, *GAPS),
+)
 def worse_at_first(run: Run) -> Finding:
-    """Claim 106."""
-
     def early(second: str, name: str, r: Results) -> Part:
         at = r.values(DLC).shape[1] // 50 - 1
         a, b = r.values(DLC)[:, at], r.values(second)[:, at]
@@ -151,8 +176,8 @@ def _test_later(name: str, results: Results, first: str, second: str) -> Part:
     return above(name, a - b, a - b - margin, f"{first} {a.mean():.4g}, {second} {b.mean():.4g}")
 
 
+@CLAIMS.tested(115, "4678", "The collisions in MC are much higher than DLC and DLC-LIX", COMPARE)
 def chairs_collide_more(run: Run) -> Finding:
-    """Claim 115."""
     return Finding(
         tuple(
             times(f"{MC} above ten times {policy} on {name}", r, MC, policy, 10.0, "collisions")
@@ -163,59 +188,3 @@ def chairs_collide_more(run: Run) -> Finding:
         ),
         summary="Much higher is read as more than ten times.",
     )
-
-
-COMPARED = (
-    simulation(
-        86,
-        "4167",
-        "Our approach results in fewer collisions [...] compared to the state-of-the-art algorithms",
-        fewer_collisions,
-        COMPARE,
-    ),
-    simulation(
-        87,
-        "4222",
-        "musical chairs (MC) algorithm that incurs collisions only in the initial phase and guarantees collision free "
-        "sampling subsequently",
-        chairs_only_initially,
-        (E2, ENDS),
-    ),
-    simulation(
-        97,
-        "4456",
-        "the performance of DLC is an order of magnitude better than the MC algorithm",
-        order_of_magnitude,
-        (E1,),
-    ),
-    simulation(
-        98,
-        "4456",
-        "This improved performance gain is mainly due to the long random hopping phase of MC",
-        hopping_costs,
-        (E1,),
-    ),
-    simulation(104, "4617", "our algorithms have lower regret than MC", below_chairs, (E1,)),
-    simulation(
-        105,
-        "4619",
-        "After termination, the regret of DLC and DLC-LIX perform significantly better than SIC-MMAB",
-        below_sic,
-        (E2,),
-    ),
-    simulation(
-        106,
-        "4619",
-        "DLC does not allow non-Leader to play arm in every round [...] leading to more regret in initial rounds. In "
-        "contrast, DLC-LIX [...] leads to lower regret but more sample needed for learning",
-        worse_at_first,
-        (E2, *GAPS),
-    ),
-    simulation(
-        115,
-        "4678",
-        "The collisions in MC are much higher than DLC and DLC-LIX",
-        chairs_collide_more,
-        COMPARE,
-    ),
-)

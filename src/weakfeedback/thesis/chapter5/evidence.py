@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weakfeedback.experiments.evidence import FEWEST, above, below, lower, skipped
-from weakfeedback.experiments.model import Claim, Finding, Part
+from weakfeedback.experiments import evidence
+from weakfeedback.experiments.evidence import FEWEST, above, below, lower, often, skipped
+from weakfeedback.experiments.model import Part
 from weakfeedback.thesis.chapter5 import experiments as ch5
 
 if TYPE_CHECKING:
@@ -58,27 +60,16 @@ def short(name: str) -> str:
     return name.removeprefix("ch5-").removeprefix("compare-")
 
 
-def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part]) -> list[Part]:
-    """Return the parts of all experiments; a skipped one where an experiment was not run."""
-    return [part(short(name), run[name]) if name in run else skipped(short(name)) for name in ids]
+each = functools.partial(evidence.each, short)
 
 
 def share(name: str, hits: np.ndarray, least: float, note: str = "") -> Part:
     """Claim: more than a share ``least`` of all runs; contradicted below it (exact binomial tests)."""
-    from scipy.special import bdtr, bdtrc
-
     count, n = int(np.sum(hits)), int(np.size(hits))
     words = "; ".join(filter(None, (f"{count} of {n} runs", note)))
     if n < FEWEST:
         return Part(name, n=n, note=words)
-    return Part(
-        name,
-        effect=count / n,
-        p_for=float(bdtrc(count - 1, n, least)) if count else 1.0,
-        p_against=float(bdtr(count, n, least)),
-        n=n,
-        note=words,
-    )
+    return often(name, count, n, least, words)
 
 
 def pooled(
@@ -124,10 +115,3 @@ def lower_on(
     if experiment not in run:
         return skipped(name)
     return lower(name, run[experiment], first, second, factor, measure)
-
-
-def simulation(
-    number: int, lines: str, words: str, test: Callable[..., Finding], ids: Iterable[str]
-) -> Claim:
-    """Return a claim that is tested by experiments."""
-    return Claim(number, words, lines, "simulation", test, tuple(ids))

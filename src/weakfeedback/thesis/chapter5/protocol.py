@@ -14,7 +14,7 @@ import numpy as np
 
 from weakfeedback.engine.seeds import POLICY, WORLD, generator
 from weakfeedback.experiments.evidence import beside, decided
-from weakfeedback.experiments.model import Claim, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part
 from weakfeedback.multiplayer import Dlc, DlcLix, MultiplayerProblem, theory
 from weakfeedback.multiplayer.opening import INDEXING, PLAYING, SEATING, Opening, bits_for
 from weakfeedback.multiplayer.policies import dlc, dlc_lix
@@ -24,6 +24,9 @@ LIMIT = 30_000  # slots at most
 LARGEST = 14  # arms of the exact computation
 RISKS = (0.001, 0.05, 0.5)
 PHASES = {SEATING: "seating", INDEXING: "indexing"}
+
+
+CLAIMS = ClaimList()
 
 
 @dataclass
@@ -150,8 +153,14 @@ def _new_seats(arms: int, players: int, seated: int, new: int) -> float:
     return found
 
 
+@CLAIMS.tested(
+    88,
+    "4382",
+    "All players will orthogonalize with probability at least 1-delta in Orthogonalization phase "
+    "within T_RP rounds",
+    how="computation",
+)
 def orthogonal_in_time(_run: Any) -> Finding:
-    """Claim 88."""
     parts = []
     for delta in RISKS:
         worst, where = 0.0, (0, 0)
@@ -193,8 +202,14 @@ def _index(arms: int, seats: tuple[int, ...]) -> tuple[bool, int, int]:
     return right, collisions, meetings
 
 
+@CLAIMS.tested(
+    89,
+    "4391",
+    "each player learns about number of players in the network, their reserved arm, and rank in T_IP rounds where "
+    "T_IP := 2K-1. During this phase, the number of collisions is C_IP := N(N-1)/2",
+    how="computation",
+)
 def indexed(_run: Any) -> Finding:
-    """Claim 89."""
     cases = [
         (arms, seats)
         for arms in range(2, 8)
@@ -218,8 +233,10 @@ def indexed(_run: Any) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    91, "4413", "T_CP <= N(ceil(log_2(K)) + 1), C_CP <= (N - 1)(ceil(log_2 K) + 1)", how="property"
+)
 def told_in_time(_run: Any) -> Finding:
-    """Claim 91."""
     slow, many, printed = 0, 0, 0
     for problem, trace, _ in traces():
         bound = theory.communication_rounds(problem.arms, problem.players)
@@ -243,8 +260,8 @@ def _exceptions(name: str, broken: int, of: int = COUNT) -> Part:
     return decided(name, broken == 0, broken, of, f"{broken} exceptions in {of} random problems")
 
 
+@CLAIMS.tested(92, "4424", "there is no collision in the Adaptive Learning phase", how="property")
 def quiet_learning(_run: Any) -> Finding:
-    """Claim 92."""
     broken = sum(trace.collisions.get("learning", 0) > 0 for _, trace, _ in traces())
     return Finding(
         (_exceptions("DLC", broken),),
@@ -253,8 +270,13 @@ def quiet_learning(_run: Any) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    95,
+    "4454",
+    "the number of rounds to complete all phases except Adaptive Learning phase are independent of the gap",
+    how="property",
+)
 def free_of_the_gap(_run: Any) -> Finding:
-    """Claim 95."""
     same, within = [], []
     longer = 0
     for k, (arms, players) in enumerate(((4, 2), (5, 3), (6, 4), (7, 3))):
@@ -276,8 +298,10 @@ def free_of_the_gap(_run: Any) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    96, "4456", "The regret bound of DLC improves the bound of MC by a factor N", how="computation"
+)
 def by_a_factor(_run: Any) -> Finding:
-    """Claim 96."""
     arms, gap, delta = 10, 0.05, 0.05
     printed, proved = {}, {}
     for n in (2, 4, 8):
@@ -302,8 +326,14 @@ def by_a_factor(_run: Any) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    103,
+    "4473",
+    "The number of rounds needed to transfer average reward information to Leader within eps_p error is "
+    "ceil(log_2(1/eps_p))",
+    how="computation",
+)
 def few_bits(_run: Any) -> Finding:
-    """Claim 103."""
     rng = np.random.default_rng(103)
     worst = 0.0
     for precision in (*rng.uniform(0.001, 0.5, 200), 0.5, 0.25, 0.125):
@@ -319,59 +349,3 @@ def few_bits(_run: Any) -> Finding:
             beside(decided("footnote: an exact count in ceil(log2 T_c)", not short, len(short), 256), note),
         ),
     )
-
-
-def _make_computed(number: int, lines: str, words: str, how: str, test: Callable[[Any], Finding]) -> Claim:
-    return Claim(number, words, lines, how, test)
-
-
-PROTOCOL = (
-    _make_computed(
-        88,
-        "4382",
-        "All players will orthogonalize with probability at least 1-delta in Orthogonalization phase "
-        "within T_RP rounds",
-        "computation",
-        orthogonal_in_time,
-    ),
-    _make_computed(
-        89,
-        "4391",
-        "each player learns about number of players in the network, their reserved arm, and rank in T_IP rounds where "
-        "T_IP := 2K-1. During this phase, the number of collisions is C_IP := N(N-1)/2",
-        "computation",
-        indexed,
-    ),
-    _make_computed(
-        91,
-        "4413",
-        "T_CP <= N(ceil(log_2(K)) + 1), C_CP <= (N - 1)(ceil(log_2 K) + 1)",
-        "property",
-        told_in_time,
-    ),
-    _make_computed(
-        92, "4424", "there is no collision in the Adaptive Learning phase", "property", quiet_learning
-    ),
-    _make_computed(
-        95,
-        "4454",
-        "the number of rounds to complete all phases except Adaptive Learning phase are independent of the gap",
-        "property",
-        free_of_the_gap,
-    ),
-    _make_computed(
-        96,
-        "4456",
-        "The regret bound of DLC improves the bound of MC by a factor N",
-        "computation",
-        by_a_factor,
-    ),
-    _make_computed(
-        103,
-        "4473",
-        "The number of rounds needed to transfer average reward information to Leader within eps_p error is "
-        "ceil(log_2(1/eps_p))",
-        "computation",
-        few_bits,
-    ),
-)

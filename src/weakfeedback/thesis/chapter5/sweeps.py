@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakfeedback.experiments.evidence import beside, decided, reverse, same, skipped
-from weakfeedback.experiments.model import Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part
 from weakfeedback.multiplayer import MultiplayerProblem, theory
 from weakfeedback.thesis.chapter5.evidence import (
     ARMS,
@@ -23,7 +23,6 @@ from weakfeedback.thesis.chapter5.evidence import (
     lower_on,
     missed,
     short,
-    simulation,
     since,
     trend,
 )
@@ -41,8 +40,11 @@ if TYPE_CHECKING:
     from weakfeedback.thesis.chapter5.evidence import Run
 
 
+CLAIMS = ClaimList()
+
+
+@CLAIMS.tested(107, "4654", "The regret increases with an increase in the number of arms", ARMS)
 def grows_with_arms(run: Run) -> Finding:
-    """Claim 107."""
     slopes = {p: trend(p, run, ARMS, "K", partial(last, policy=p)) for p in (DLC, LIX, SIC, DLC_N, LIX_N)}
     return Finding(
         tuple(beside(part) if policy in (DLC_N, LIX_N) else part for policy, part in slopes.items()),
@@ -55,8 +57,13 @@ def _misses(run: Run, ids: Iterable[str], policy: str) -> tuple[int, int]:
     return int(sum(hits.sum() for hits in found)), sum(hits.size for hits in found)
 
 
+@CLAIMS.tested(
+    108,
+    "4654",
+    "sometimes DLC does not terminate with top N arms [...] However, it does not happen in DLC-LIX",
+    (*ARMS, ENDS),
+)
 def misses_and_never(run: Run) -> Finding:
-    """Claim 108."""
     parts = []
     for where, ids in (("the sweep over K", ARMS), ("e1", (ENDS,))):
         for policy, expected in ((DLC, True), (ROUNDED, False), (LIX, False)):
@@ -76,8 +83,14 @@ def misses_and_never(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    109,
+    "4654",
+    "When DLC does not terminate with top N arms, it incurs constant regret for subsequent rounds that is the "
+    "reason for random behavior of DLC",
+    (*ARMS, ENDS),
+)
 def erratic_by_wrong_ends(run: Run) -> Finding:
-    """Claim 109."""
     parts = each(run, [ENDS], _wrong_ends_cost)
     found = [(last(run[name], DLC), missed(run[name], DLC)) for name in ARMS if name in run]
     name = "wrong ends explain the spread of DLC over K"
@@ -104,9 +117,13 @@ def _wrong_ends_cost(name: str, results: Results) -> Part:
     )
 
 
+@CLAIMS.tested(
+    110,
+    "4654",
+    "with increasing K, the improvement in the performance of DLC-LIX over SIC-MMAB is significant",
+    ARMS,
+)
 def gain_with_arms(run: Run) -> Finding:
-    """Claim 110."""
-
     def gain(r: Results, policy: str) -> np.ndarray:
         found: np.ndarray = last(r, SIC) - last(r, policy)
         return found
@@ -126,8 +143,10 @@ def gain_with_arms(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    111, "4656", "As the number of players increases, our algorithms perform better than SIC-MMAB", PLAYERS
+)
 def better_with_players(run: Run) -> Finding:
-    """Claim 111."""
     parts = [lower_on(run, name, policy, SIC) for policy in (DLC, LIX) for name in PLAYERS]
     parts += [beside(lower_on(run, name, policy, SIC)) for policy in (DLC_N, LIX_N) for name in PLAYERS]
     return Finding(
@@ -135,8 +154,14 @@ def better_with_players(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    112,
+    "4658",
+    "This overhead increases with an increase in the number of players and arms, resulting in more regret, more "
+    "rounds needed for termination, and more collisions in SIC-MMAB",
+    (*PLAYERS, *ARMS),
+)
 def overhead_of_sic(run: Run) -> Finding:
-    """Claim 112."""
     words = {"regret": "regret", "settled_at": "rounds", "collisions": "collisions"}
     return Finding(
         tuple(
@@ -149,8 +174,14 @@ def overhead_of_sic(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    113,
+    "4658",
+    "initially, regret increases with an increase in the number of players, but decreases after the number of "
+    "players become more than K/2",
+    PLAYERS,
+)
 def rises_then_falls(run: Run) -> Finding:
-    """Claim 113."""
     parts: list[Part] = []
     for policy in (DLC, LIX, DLC_N, LIX_N):
         values = partial(last, policy=policy)
@@ -165,8 +196,13 @@ def rises_then_falls(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    114,
+    "4678",
+    "DLC and DLC-LIX also have fewer collisions and need a lesser number of rounds [...] as compare to SIC-MMAB",
+    GAPS,
+)
 def fewer_than_sic(run: Run) -> Finding:
-    """Claim 114."""
     return Finding(
         tuple(
             lower_on(run, name, policy, SIC, measure)
@@ -178,6 +214,12 @@ def fewer_than_sic(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    94,
+    "4448",
+    "the regret of DLC is linearly depended on the number of players and number of arms",
+    (*PLAYERS, *ARMS),
+)
 def linear_in_sizes(run: Run) -> Finding:
     """Claim 94: the sentence follows the corollary and is about its bound; the observed regret does not count."""
 
@@ -227,69 +269,3 @@ def _linear_bound() -> list[Part]:
         decided("linear in K, the bound", abs(arms - 2.0) <= 0.5, arms, note="K doubled, with the logarithm"),
         decided("H <= 2 K / gap^2", worst <= 1.0, worst, count, f"at most {worst:.3g} of it"),
     ]
-
-
-SWEPT = (
-    simulation(
-        94,
-        "4448",
-        "the regret of DLC is linearly depended on the number of players and number of arms",
-        linear_in_sizes,
-        (*PLAYERS, *ARMS),
-    ),
-    simulation(
-        107, "4654", "The regret increases with an increase in the number of arms", grows_with_arms, ARMS
-    ),
-    simulation(
-        108,
-        "4654",
-        "sometimes DLC does not terminate with top N arms [...] However, it does not happen in DLC-LIX",
-        misses_and_never,
-        (*ARMS, ENDS),
-    ),
-    simulation(
-        109,
-        "4654",
-        "When DLC does not terminate with top N arms, it incurs constant regret for subsequent rounds that is the "
-        "reason for random behavior of DLC",
-        erratic_by_wrong_ends,
-        (*ARMS, ENDS),
-    ),
-    simulation(
-        110,
-        "4654",
-        "with increasing K, the improvement in the performance of DLC-LIX over SIC-MMAB is significant",
-        gain_with_arms,
-        ARMS,
-    ),
-    simulation(
-        111,
-        "4656",
-        "As the number of players increases, our algorithms perform better than SIC-MMAB",
-        better_with_players,
-        PLAYERS,
-    ),
-    simulation(
-        112,
-        "4658",
-        "This overhead increases with an increase in the number of players and arms, resulting in more regret, more "
-        "rounds needed for termination, and more collisions in SIC-MMAB",
-        overhead_of_sic,
-        (*PLAYERS, *ARMS),
-    ),
-    simulation(
-        113,
-        "4658",
-        "initially, regret increases with an increase in the number of players, but decreases after the number of "
-        "players become more than K/2",
-        rises_then_falls,
-        PLAYERS,
-    ),
-    simulation(
-        114,
-        "4678",
-        "DLC and DLC-LIX also have fewer collisions and need a lesser number of rounds [...] as compare to SIC-MMAB",
-        fewer_than_sic,
-        GAPS,
-    ),
-)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakfeedback.experiments.evidence import beside, decided, lower
-from weakfeedback.experiments.model import Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part
 from weakfeedback.multiplayer import Dlc, MultiplayerProblem, theory
 from weakfeedback.thesis.chapter5.evidence import (
     ARMS,
@@ -29,7 +29,6 @@ from weakfeedback.thesis.chapter5.evidence import (
     last,
     lower_on,
     pooled,
-    simulation,
     since,
 )
 from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, LIX, LIX_N, ROUNDED, ROUNDED_N
@@ -45,9 +44,17 @@ BOUNDED = (*DISTINCT, E2, LONG)  # where the tolerance eps/N lets the search fin
 SHARED = (*ARMS, *LEARNED[1:], *GAPS)  # with more than one player, and fewer than arms
 
 
-def constant(run: Run) -> Finding:
-    """Claim 84."""
+CLAIMS = ClaimList()
 
+
+@CLAIMS.tested(
+    84,
+    "4212, 4264, 4732",
+    "algorithms whose regret is constant with high probability, i.e., the algorithm incurs regret only for "
+    "finitely many rounds",
+    (*BOUNDED, ENDS),
+)
+def constant(run: Run) -> Finding:
     def still(policy: str, r: Results) -> np.ndarray:
         found: np.ndarray = ended(r, policy) & (
             np.abs(since(r, policy, "regret", 0.75)) < SLACK * r.about["horizon"]
@@ -76,17 +83,18 @@ def _optimal(policy: str, results: Results) -> np.ndarray:
     return found
 
 
+@CLAIMS.tested(
+    85, "4167", "it requires no information about the difference of the means of the channel gains", GAPS
+)
 def without_the_gap(run: Run) -> Finding:
-    """Claim 85."""
     return Finding(
         tuple(pooled(policy, run, GAPS, partial(_optimal, policy), TWICE) for policy in (DLC_N, LIX_N)),
         summary="The same players, without knowing the gap, end on the best arms at gaps from .02 to .1.",
     )
 
 
+@CLAIMS.tested(90, "4398", "T_AE <= C_0(alpha) H_{eps,c} log(k_1 K (H_{eps,c})^alpha / delta)", BOUNDED)
 def explored_in_time(run: Run) -> Finding:
-    """Claim 90."""
-
     def within(fact: str, r: Results) -> np.ndarray:
         rounds = last(r, DLC_N, "settled_at") - r.about["facts"]["opening"]
         found: np.ndarray = ended(r, DLC_N) & (rounds <= r.about["facts"][fact])
@@ -105,9 +113,14 @@ def explored_in_time(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    93,
+    "4370-4376, 4434, 4443",
+    "the sample complexity of DLC is bounded with probability at least 1-2delta [...] the total collisions in DLC "
+    "is bounded [...] Regret(DLC) <= N T(DLC)",
+    BOUNDED,
+)
 def dlc_bounds(run: Run) -> Finding:
-    """Claim 93."""
-
     def rounds(r: Results) -> np.ndarray:
         facts = r.about["facts"]
         waiting = max(facts["dlc_regret"] / facts["N"] - facts["dlc_rounds"], 0.0)
@@ -147,9 +160,13 @@ def _printed_collisions(results: Results) -> float:
     return found
 
 
+@CLAIMS.tested(
+    99,
+    "4351",
+    "they can sequentially hop on the N arms, which ensures no collision and optimal allocation in every round",
+    (FAIR,),
+)
 def fair_rotation(run: Run) -> Finding:
-    """Claim 99."""
-
     def quiet(name: str, r: Results) -> Part:
         late = since(r, ROTATING, "collisions", 0.5)
         regret = np.abs(since(r, ROTATING, "regret", 0.5))
@@ -172,8 +189,14 @@ def _equal_turns() -> Part:
     return decided("each player has each of the N arms equally often", equal and best, n=len(played))
 
 
+@CLAIMS.tested(
+    100,
+    "4461, 4604",
+    "the non-Leaders do not need to be idle [...] which allows efficient utilization of arms resulting in the "
+    "improved regret performance",
+    (E1, E2, *SHARED),
+)
 def better_use(run: Run) -> Finding:
-    """Claim 100."""
     parts = [lower_on(run, name, LIX, DLC) for name in (E1, E2)]
     parts += each(run, SHARED, lambda name, r: lower(f"less regret on {name}", r, LIX, DLC))
     parts += [beside(lower_on(run, name, LIX_N, DLC_N)) for name in (E1, E2)]
@@ -202,9 +225,14 @@ def _inequality(name: str, earned: Callable[[Trace], list[float]]) -> Part:
     return decided(name, broken == 0, broken, len(lacks), note)
 
 
+@CLAIMS.tested(
+    101,
+    "4525, 4557-4583",
+    "the sample complexity of DLC-LIX with probability at least 1-2delta is bounded [...] the maximum number of "
+    "collisions that can occur in DLC-LIX is C(DLC-LIX)",
+    (*BOUNDED, E1, ROUNDING),
+)
 def lix_bounds(run: Run) -> Finding:
-    """Claim 101."""
-
     def rounds(policy: str, r: Results) -> np.ndarray:
         found: np.ndarray = ended(r, policy) & (
             last(r, policy, "settled_at") <= r.about["facts"]["lix_rounds"]
@@ -237,9 +265,14 @@ def lix_bounds(run: Run) -> Finding:
     )
 
 
+@CLAIMS.tested(
+    102,
+    "4339, 4521",
+    "AdaptiveExplore finds (eps,delta)-optimal allocation [...] the ALC phase of DLC-LIX terminates with "
+    "(eps,delta)-optimal allocation",
+    (*BOUNDED, ROUNDING),
+)
 def nearly_optimal(run: Run) -> Finding:
-    """Claim 102."""
-
     def near(policy: str, r: Results) -> np.ndarray:
         found: np.ndarray = ended(r, policy) & (
             last(r, policy, "shortfall") <= r.about["facts"]["epsilon"] + SLACK
@@ -256,70 +289,3 @@ def nearly_optimal(run: Run) -> Finding:
         summary="Rounding each mean down by up to eps/2 misleads the leader by as much per player, and errors of "
         "N players add up. With exact sums, or means to eps/(2N), no run contradicted it.",
     )
-
-
-_Test = Callable[["Run"], Finding]
-_LIST: tuple[tuple[int, str, str, _Test, tuple[str, ...]], ...] = (
-    (
-        84,
-        "4212, 4264, 4732",
-        "algorithms whose regret is constant with high probability, i.e., the algorithm incurs regret only for "
-        "finitely many rounds",
-        constant,
-        (*BOUNDED, ENDS),
-    ),
-    (
-        85,
-        "4167",
-        "it requires no information about the difference of the means of the channel gains",
-        without_the_gap,
-        GAPS,
-    ),
-    (
-        90,
-        "4398",
-        "T_AE <= C_0(alpha) H_{eps,c} log(k_1 K (H_{eps,c})^alpha / delta)",
-        explored_in_time,
-        BOUNDED,
-    ),
-    (
-        93,
-        "4370-4376, 4434, 4443",
-        "the sample complexity of DLC is bounded with probability at least 1-2delta [...] the total collisions in DLC "
-        "is bounded [...] Regret(DLC) <= N T(DLC)",
-        dlc_bounds,
-        BOUNDED,
-    ),
-    (
-        99,
-        "4351",
-        "they can sequentially hop on the N arms, which ensures no collision and optimal allocation in every round",
-        fair_rotation,
-        (FAIR,),
-    ),
-    (
-        100,
-        "4461, 4604",
-        "the non-Leaders do not need to be idle [...] which allows efficient utilization of arms resulting in the "
-        "improved regret performance",
-        better_use,
-        (E1, E2, *SHARED),
-    ),
-    (
-        101,
-        "4525, 4557-4583",
-        "the sample complexity of DLC-LIX with probability at least 1-2delta is bounded [...] the maximum number of "
-        "collisions that can occur in DLC-LIX is C(DLC-LIX)",
-        lix_bounds,
-        (*BOUNDED, E1, ROUNDING),
-    ),
-    (
-        102,
-        "4339, 4521",
-        "AdaptiveExplore finds (eps,delta)-optimal allocation [...] the ALC phase of DLC-LIX terminates with "
-        "(eps,delta)-optimal allocation",
-        nearly_optimal,
-        (*BOUNDED, ROUNDING),
-    ),
-)
-PROVED = tuple(simulation(number, lines, words, test, ids) for number, lines, words, test, ids in _LIST)
