@@ -575,8 +575,6 @@ def router_explanation(id: int, call: Any, promised: Promised, words: Words) -> 
         return f"{said}\nThe answer of {first} was to be compared with chance {call.chance:.3g}: {drawn}."
     if len(call) > 1:
         return f"{said}\nThe others were called to compare them with {reference}."
-    return (
-        said
-        if call[-1] == promised.reference
-        else f"{said}\nIt went out unseen: the budget had no call of {reference} left."
-    )
+    if call[-1] == promised.reference:
+        return f"{said}\nNo other {words.noun} was inside its limit, or the allowance had no room for its answer."
+    return f"{said}\nIt went out unseen: the budget had no call of {reference} left."

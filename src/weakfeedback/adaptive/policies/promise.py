@@ -282,14 +282,6 @@ class Promise:
         self.comparisons[:] = 0
         self.forget_choices()
 
-    def take_shadow(self, shadow):
-        """Let the reference answer everything from the next request on, or no longer; what would have been begins anew.
-
-        No comparison may be under way: what it has reserved is known to the mode that it began in.
-        """
-        self.shadow = is_flag("shadow", shadow)
-        self.would_answer = self.would_differ = self.would_spend = 0.0
-
     def forget_choices(self):
         """Choose again at the next feedback; until then the reference answers."""
         self.model[:] = NOT_CALLED

@@ -317,9 +317,18 @@ def changed(body: dict[str, Any], promised: Promised, requests: int, driver: Int
     if body.get("forfeit"):
         driver.alter(forfeit)
     if "shadow" in body:
-        driver.alter(lambda policy: policy.take_shadow(body["shadow"]))
+        driver.alter(lambda policy: take_shadow(policy, body["shadow"]))
         new = new._replace(shadow=body["shadow"], begun=(requests, int(driver.fields()["t"])))
     return new._replace(paused=body.get("paused", promised.paused))
+
+
+def take_shadow(policy: Any, shadow: bool) -> None:
+    """Let the reference answer everything from the next request on, or no longer; what would have been begins anew.
+
+    No comparison may be under way: what it has reserved is known to the mode that it began in.
+    """
+    policy.shadow = shadow
+    policy.would_answer = policy.would_differ = policy.would_spend = 0.0
 
 
 def forfeit(policy: Any) -> None:

@@ -677,6 +677,7 @@ class Proxy:
         if judge:
             bill["judge"] = judge
         if bill:
+            bill |= {} if round.asked.group is None else {"group": round.asked.group}
             await self.send_bills()
             await self._send_bill(round.asked.settings.name, bill)
 
