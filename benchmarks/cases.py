@@ -34,9 +34,8 @@ def cascade(arms: int) -> CascadeProblem:
     rng = np.random.default_rng(arms)
     truth = rng.integers(0, 2, 2000)
     errors = np.concatenate([[0.4, 0.3, 0.1], np.full(arms - 3, 0.08)])
-    flips = (
-        rng.random((2000, 1)) < errors
-    )  # one number per sample: an arm that is right makes later ones right
+    # one number per sample: an arm that is right makes later ones right
+    flips = rng.random((2000, 1)) < errors
     costs = np.concatenate([[0.02, 0.05, 0.1], np.linspace(0.4, 0.9, arms - 3)])
     return CascadeProblem.from_predictions(truth, np.where(flips, 1 - truth[:, None], truth[:, None]), costs)
 

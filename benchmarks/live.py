@@ -24,7 +24,7 @@ BOTH = (INTERPRETED, COMPILED)
 Step = Callable[[int], Any]
 
 
-def made_cascade(arms: int, compiled: bool, policy: str = "USS-TS") -> tuple[Cascade, list[list[int]]]:
+def made_cascade(arms: int, compiled: bool, policy: str | None = "USS-TS") -> tuple[Cascade, list[list[int]]]:
     """A cascade whose stages look up what they say, and what they say to 4096 samples."""
     costs = [0.05, 0.235, 0.165] if arms == 3 else [0.02] * arms
     rng = np.random.default_rng(1)
@@ -38,9 +38,9 @@ def looking_up(arms: int) -> list[Callable[[list[int]], int]]:
     return [lambda x, k=k: x[k] for k in range(arms)]
 
 
-def by_hand(arms: int, compiled: bool) -> Step:
+def by_hand(arms: int, compiled: bool, policy: str | None = "USS-TS") -> Step:
     """Decide, and feed the outputs back."""
-    cascade, outputs = made_cascade(arms, compiled)
+    cascade, outputs = made_cascade(arms, compiled, policy)
 
     def step(t: int) -> None:
         decision = cascade.decide()
@@ -145,6 +145,7 @@ class Work:
 WORKS: dict[str, Work] = {
     "Cascade K=3": Work(lambda compiled: by_hand(3, compiled), 5000, goal_us=15.0),
     "Cascade K=3, cascade(x)": Work(lambda compiled: called(3, compiled), 5000),
+    "Cascade K=3, default policy": Work(lambda compiled: by_hand(3, compiled, None), 5000, goal_us=15.0),
     "Cascade K=20": Work(lambda compiled: by_hand(20, compiled), 2000),
     "Cascade K=20, cascade(x)": Work(lambda compiled: called(20, compiled), 2000),
     "Allocator CSB-SU K=50": Work(lambda compiled: allocator(50, "CSB-SU", compiled), 1000),

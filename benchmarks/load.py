@@ -1,8 +1,10 @@
-"""An hour's worth of traffic in bounded form: ``python -m benchmarks.load [DECISIONS] [LEARNERS]``.
+"""An hour's worth of traffic in bounded form: ``python -m benchmarks.load [DECISIONS] [LEARNERS] [SECONDS]``.
 
-A service in a process of its own on a file, 16 clients over HTTP, decisions of one learner with their feedback, so many
-as asked for (100,000 unless told). Memory must stay flat, and the p99 of a decision is told in lone commits. Then many
-learners, made by the same service: what each costs in memory, and what reading them again takes.
+A service in a process of its own on a file, 16 clients over HTTP, decisions of one learner with their feedback. First
+at the pace of a million an hour, for so many seconds (60 unless told): the p99 of a decision is told in lone commits.
+Then as fast as they are answered, so many as asked for (100,000): memory must stay flat, and each client waits for the
+15 others, so that the p99 is what the processor needs for 16 requests. Then many learners (10,000): what each costs in
+memory, and what reading them again takes. A part with 0 is left out.
 """
 
 import asyncio
@@ -17,8 +19,10 @@ from pathlib import Path
 from benchmarks.service import CASCADE, cpu_of, load, lone_commits, make_learner, serving
 
 CLIENTS = 16
+HOURLY = 1_000_000  # decisions
 PART = 5.0  # seconds between two looks at the memory
 COMMITS = 4.0  # that the p99 of a decision may take
+OURS = [sys.executable, "-m", "weakfeedback", "serve", "--port", "0", "--quiet", "--interpreted"]
 FLAT = 1.1  # times the memory after the first tenth of the decisions, at most
 
 
@@ -27,10 +31,31 @@ def memory_of(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 2**20
 
 
+def pace(seconds: float) -> None:
+    """Play at the pace of an hour's worth of traffic, and tell the times of decisions."""
+    period, taken, commits = CLIENTS * 3600 / HOURLY, list[float](), list[float]()
+    with tempfile.TemporaryDirectory() as folder, serving(OURS, folder, make_learner) as (pid, port):
+        asyncio.run(load(port, CLIENTS, 2.0, period))
+        used = cpu_of(pid)
+        for _ in range(max(1, round(seconds / PART))):
+            commits += lone_commits(folder, 50)
+            taken += asyncio.run(load(port, CLIENTS, PART, period))[1]
+        share = (cpu_of(pid) - used) / (PART * round(seconds / PART))
+    cuts, commit = statistics.quantiles(taken, n=100), statistics.median(commits)
+    print(
+        f"{len(taken):,} decisions, {len(taken) / seconds:.0f} a second, {100 * share:.0f} % of a core: "
+        f"median {1e3 * cuts[49]:.2f} ms, p90 {1e3 * cuts[89]:.2f}, p99 {1e3 * cuts[98]:.2f}"
+    )
+    slow = statistics.quantiles(commits, n=100)[98]
+    print(
+        f"p99 is {cuts[98] / commit:.1f} commits of {1e3 * commit:.2f} ms (at most {COMMITS:g}); "
+        f"the p99 of a lone commit is {slow / commit:.1f}"
+    )
+
+
 def traffic(decisions: int) -> None:
     """Play so many decisions, and tell memory, times and rates."""
-    ours = [sys.executable, "-m", "weakfeedback", "serve", "--port", "0", "--quiet", "--interpreted"]
-    with tempfile.TemporaryDirectory() as folder, serving(ours, folder, make_learner) as (pid, port):
+    with tempfile.TemporaryDirectory() as folder, serving(OURS, folder, make_learner) as (pid, port):
         made, taken, memory = 0, list[float](), list[tuple[int, float]]()
         commits, began, used = list[float](), time.perf_counter(), cpu_of(pid)
         while made < decisions:
@@ -54,9 +79,8 @@ def traffic(decisions: int) -> None:
 
 def learners(count: int) -> None:
     """Make so many learners, each with a decision, end the service, and start it again."""
-    ours = [sys.executable, "-m", "weakfeedback", "serve", "--port", "0", "--quiet", "--interpreted"]
     with tempfile.TemporaryDirectory() as folder:
-        with serving(ours, folder) as (pid, port):
+        with serving(OURS, folder) as (pid, port):
             before, began = memory_of(pid), time.perf_counter()
             line = http.client.HTTPConnection("127.0.0.1", port)
             for k in range(count):
@@ -77,10 +101,12 @@ def learners(count: int) -> None:
             began = time.perf_counter()
         print(f"ended in {time.perf_counter() - began:.1f} s")
         began = time.perf_counter()
-        with serving(ours, folder) as (pid, _):
+        with serving(OURS, folder) as (pid, _):
             print(f"started again in {time.perf_counter() - began:.1f} s, {cpu_of(pid):.1f} s of CPU")
 
 
 if __name__ == "__main__":
-    traffic(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000)
-    learners(int(sys.argv[2]) if len(sys.argv) > 2 else 10_000)
+    given = dict(enumerate(map(int, sys.argv[1:])))
+    for place, (part, usual) in enumerate(((traffic, 100_000), (learners, 10_000), (pace, 60))):
+        if given.get(place, usual):
+            part(given.get(place, usual))

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import gzip
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -129,8 +130,11 @@ HEAD = (
 )
 
 
-async def load(port: int, clients: int, seconds: float) -> tuple[int, list[float]]:
-    """Decide and feed back over HTTP with so many connections; how many requests, and what decisions took."""
+async def load(port: int, clients: int, seconds: float, period: float = 0.0) -> tuple[int, list[float]]:
+    """Decide and feed back over HTTP with so many connections; how many requests, and what decisions took.
+
+    Each as fast as it is answered, or once in a random time of mean ``period``, in seconds.
+    """
     taken: list[float] = []
     count, end = 0, time.perf_counter() + seconds
 
@@ -146,6 +150,8 @@ async def load(port: int, clients: int, seconds: float) -> tuple[int, list[float
             return await reader.readexactly(length)
 
         while time.perf_counter() < end:
+            if period:
+                await asyncio.sleep(random.expovariate(1.0 / period))
             began = time.perf_counter()
             told = await ask("decide", "{}")
             taken.append(time.perf_counter() - began)

@@ -27,10 +27,8 @@ def missing(setting, name, root=ROOT):
     mark = f"{{py:class}}`weakfeedback.{setting.name}.{cls.__name__}`"
     pages = [path for path in (root / "docs" / "algorithms").glob("*.md") if mark in path.read_text()]
     stored = json.loads((root / "tests" / "evidence" / "stored" / "simulated.json").read_text())
-    told, words = (
-        (root / "CHANGELOG.md").read_text().lower(),
-        {name, name.replace("-", " "), name[name.rfind("-") :]},
-    )
+    told = (root / "CHANGELOG.md").read_text().lower()
+    words = {name, name.replace("-", " "), name[name.rfind("-") :]}
     line = f"from {cls.__module__} import {cls.__name__} as {cls.__name__}"
     here = f"src/weakfeedback/{setting.name}/__init__.py"
     found = {

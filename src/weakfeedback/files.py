@@ -19,9 +19,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     _sweep_once(path.parent)
     part = path.with_name(f".{path.name}.{_token()}.part")
     try:
-        os.close(
-            os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-        )  # the permissions of any other file of its owner
+        # the permissions of any other file of its owner
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         write(part)
         with open(part, "rb+") as stream:
             os.fsync(stream.fileno())

@@ -56,9 +56,8 @@ def vector(name: str, value: Any, at_least: float = -math.inf, size: int | None 
     if at_least > -math.inf:
         allowed += f" >= {at_least:g}"
     try:
-        if (
-            np.asarray(plain(value)).dtype.kind not in "biufO"
-        ):  # text and complex numbers would pass for floats
+        # text and complex numbers would pass for floats
+        if np.asarray(plain(value)).dtype.kind not in "biufO":
             raise TypeError
         array = np.array(value, dtype=float)
     except (TypeError, ValueError, OverflowError):
@@ -77,12 +76,24 @@ def plain(value: Any) -> Any:
     return value
 
 
-def probability(name: str, value: Any) -> float:
-    """Validate a number strictly between 0 and 1 that is large enough to divide by."""
+def flag(name: str, value: Any) -> bool:
+    """Validate a bool."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {brief(value)}")
+    return bool(value)
+
+
+def fraction(name: str, value: Any, allowed: str = "between 0 and 1") -> float:
+    """Validate a number strictly between 0 and 1."""
     found = number(name, value, above=0.0)
     if found >= 1.0:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {brief(value)}")
-    return large_enough(name, found)
+        raise ValueError(f"{name} must be a number {allowed}, got {brief(value)}")
+    return found
+
+
+def probability(name: str, value: Any) -> float:
+    """Validate a number strictly between 0 and 1 that is large enough to divide by."""
+    return large_enough(name, fraction(name, value))
 
 
 def large_enough(name: str, value: float) -> float:

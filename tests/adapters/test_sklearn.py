@@ -93,9 +93,8 @@ def test_the_labels_of_the_part_held_out_are_not_used(data):
 
     cascade([Spy(max_depth=1, random_state=0), *trees(5)]).fit(X, y)
     assert 0.7 < seen.mean() < 0.8
-    swapped = np.where(
-        seen, y, y[~seen][0]
-    )  # all labels of the rest are made the same: the split stays as it was
+    # all labels of the rest are made the same: the split stays as it was
+    swapped = np.where(seen, y, y[~seen][0])
     assert set(swapped[seen]) == {0, 1}
     # what is compared are the stages' answers, row by row
     fitted = [tree.fit(X[seen], y[seen]) for tree in trees(1, 5)]

@@ -171,14 +171,12 @@ def plays_as_told(loop, kind):
     witness, counts, table = Witness(), np.zeros(5, dtype=np.int64), np.zeros((2, 5), dtype=np.int64)
     rngs = np.random.default_rng(1), np.random.default_rng(2)
     assert loop(witness, hidden, *rngs, np.array([20, 50]), counts, table) == 0
-    rows, mine, seen, stops, wrong, unlike = (
-        np.random.default_rng(1),
-        np.random.default_rng(2),
-        [],
-        [0] * 3,
-        0,
-        0,
-    )
+    rows = np.random.default_rng(1)
+    mine = np.random.default_rng(2)
+    seen = []
+    stops = [0] * 3
+    wrong = 0
+    unlike = 0
     for t in range(50):
         r, arm = int(30 * rows.random()), 0
         while True:

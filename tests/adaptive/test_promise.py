@@ -277,10 +277,8 @@ def test_only_stages_that_were_called_cost_money():
     problem = table(4)
     results = simulate(problem, {"S": Skipper()}, horizon=50, replications=1, seed=1)
     assert results.compiled["S"]
-    spent, calls = (
-        results.values("S", "spent")[0, -1],
-        [results.values("S", f"calls_{k}")[0, -1] for k in range(3)],
-    )
+    spent = results.values("S", "spent")[0, -1]
+    calls = [results.values("S", f"calls_{k}")[0, -1] for k in range(3)]
     assert calls[1] == 0
     assert calls[2] == 50
     assert 10 < calls[0] < 40

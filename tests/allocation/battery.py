@@ -133,9 +133,8 @@ def make(kind, name, options, instance):
         wanted["distinct"] = min(K, wanted["distinct"])
     if "search_max" in wanted:
         wanted["search_max"] = min(instance.budget, wanted["search_max"])
-    if (
-        "candidates" in wanted
-    ):  # of CSB-ST, which may be any: as a part of the budget, and so a candidate itself
+    # of CSB-ST, which may be any: as a part of the budget, and so a candidate itself
+    if "candidates" in wanted:
         wanted["search_max"] = wanted.pop("candidates") * instance.budget
     if name == "KnownThresholds":
         wanted |= {"thresholds": instance.thresholds.tolist(), "setting": instance.setting}

@@ -444,9 +444,8 @@ def test_the_true_threshold_is_never_excluded(kind, setting, seed):
         policy.update(given_, np.where(served == (setting == "reward"), x, 0.0), rng)
     for i in range(mu.size):
         amounts, probability, _, _ = policy.belief(i)
-        true = int(
-            np.searchsorted(amounts[:, 1], theta[i] * (1 - 1e-9))
-        )  # the smallest amount that serves it
+        # the smallest amount that serves it
+        true = int(np.searchsorted(amounts[:, 1], theta[i] * (1 - 1e-9)))
         assert probability[true] > 0.0
         assert probability.sum() == pytest.approx(1.0, abs=1e-12)
 

@@ -155,11 +155,9 @@ def test_wrong_rates_are_named(rates, words):
 def test_a_need_that_falls_is_noticed_and_reported():
     """Live, 3 seeds, fixed: needs .8 and .6 of 1; then .2, so that both places can be quiet."""
     for seed in range(3):
-        allocator, rng, quiet = (
-            Allocator(2, 1.0, "CSB-TS-drift", seed=seed, compiled=True, levels=20),
-            np.random.default_rng(seed),
-            [],
-        )
+        allocator = Allocator(2, 1.0, "CSB-TS-drift", seed=seed, compiled=True, levels=20)
+        rng = np.random.default_rng(seed)
+        quiet = []
         for t in range(3000):
             needs = np.array([0.8 if t < 1500 else 0.2, 0.6])
             decision = allocator.decide()

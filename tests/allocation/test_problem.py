@@ -259,9 +259,8 @@ def test_what_is_shown_and_counted():
         assert [seen.tolist() for seen in policy.seen] == shown
         assert counts.tolist() == [4, 4, 0, 0, 2, 3]
         measures = problem.measures(counts)
-        assert measures["regret"] == pytest.approx(
-            8 - 5
-        )  # four rounds at 2, arm 1 served twice, arm 2 three times
+        # four rounds at 2, arm 1 served twice, arm 2 three times
+        assert measures["regret"] == pytest.approx(8 - 5)
         assert math.isnan(measures["found_at"])
         assert measures["really_equivalent"] == 0
 

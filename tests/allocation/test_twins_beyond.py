@@ -96,9 +96,8 @@ def world(rng, K, setting, rewards, same=False):
 def test_csb_ts_agrees_with_its_twin(step, setting):
     route = set()
     for K in range(1, 7):
-        rewards = ("bernoulli", "uniform")[
-            (K + round(100 * step)) % 2
-        ]  # each law with every other number of arms
+        # each law with every other number of arms
+        rewards = ("bernoulli", "uniform")[(K + round(100 * step)) % 2]
         there = world(np.random.default_rng([K, round(1000 * step)]), K, setting, rewards)
         one, twin = (kind(K, there.budget, step, setting) for kind in (CsbTs, SlowCsbTs))
         assert (one.K, one.Q, one.step, one.C, one.reward) == (
@@ -119,10 +118,8 @@ def test_csb_ts_of_the_first_edition_agrees_with_its_twin(setting):
     route = set()
     for K in (2, 4, 6):
         there = world(np.random.default_rng([K, 1]), K, setting, "bernoulli")
-        one, twin = (
-            CsbTs(K, there.budget, 0.02, setting),
-            SlowCsbTs(K, there.budget, 0.02, setting, edition=1),
-        )
+        one = CsbTs(K, there.budget, 0.02, setting)
+        twin = SlowCsbTs(K, there.budget, 0.02, setting, edition=1)
         one.edition = 1
         lockstep(one, twin, there, K, 120)
         route |= twin.route

@@ -78,9 +78,8 @@ def test_the_true_probability_is_hardly_ever_excluded_exactly(p):
         grown[_excluded(np.full(n + 1, float(n)), counts, np.full(n + 1, p), math.log(1 / ALPHA))] = 0.0
         alive = grown
     ever = 1.0 - alive.sum()
-    assert (
-        0.001 < ever <= ALPHA
-    )  # a test with too narrow limits would fail, and so would one that never excludes
+    # a test with too narrow limits would fail, and so would one that never excludes
+    assert 0.001 < ever <= ALPHA
 
 
 def test_all_limits_hold_together_at_all_times():

@@ -130,9 +130,8 @@ def test_regret_and_pulls_are_distributed_as_round_by_round(optimal, table):
     played = simulate(problem, {"a": UssTs(problem.costs)}, horizon=1500, replications=1000, marks=marks)
     pulls = by_events(problem, 40, marks)
     regret = problem.measures(pulls)["regret"]
-    for m in range(
-        2
-    ):  # at most 4 x 2 x 2 tests at 1e-4: a false alarm once in 600 choices of the seed or less
+    # at most 4 x 2 x 2 tests at 1e-4: a false alarm once in 600 choices of the seed or less
+    for m in range(2):
         assert ks_2samp(regret[:, m], played.values("a")[:, m]).pvalue > 1e-4
         usual = f"pulls_{optimal}"
         assert ks_2samp(pulls[:, m, optimal], played.values("a", usual)[:, m]).pvalue > 1e-4
@@ -146,9 +145,8 @@ def test_a_thousand_million_rounds():
     assert (pulls == np.arange(1, 51) * 20_000_000).all()
     regret = results.values("USS-TS")
     assert (np.diff(regret, axis=1) >= 0.0).all()
-    assert (
-        0.0 < regret[:, -1].max() < 1000.0
-    )  # round by round it is 43 after 10,000 rounds, and grows like log T
+    # round by round it is 43 after 10,000 rounds, and grows like log T
+    assert 0.0 < regret[:, -1].max() < 1000.0
     gap = problem.total_costs[0] - problem.total_costs[1]
     assert results.values("first")[:, -1] == pytest.approx(gap * 1e9)
     assert results.compiled == {"USS-TS": False, "first": False}
@@ -168,9 +166,8 @@ def test_the_executor_and_the_store_do_not_matter(tmp_path):
     simulate(problem, policies, store=tmp_path / "b", **rounds)
     with pytest.raises(StoreMismatch, match="its method is None, not 'events'"):
         simulate(problem, policies, store=tmp_path / "b", **options)
-    played = simulate(
-        problem, policies, store=tmp_path / "a", **rounds
-    )  # never the chunks of the other method
+    # never the chunks of the other method
+    played = simulate(problem, policies, store=tmp_path / "a", **rounds)
     assert (played.values("USS-TS") != first.values("USS-TS")).any()
 
 

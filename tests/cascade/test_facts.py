@@ -112,9 +112,8 @@ def test_strong_dominance_implies_weak_dominance_with_two_labels_only():
     assert problem.optimal_arm == 0
     # with two labels on every law of the family, too
     for law in laws():
-        if all(
-            q[i] >= q[j] for q, _ in law for i, j in ((0, 1), (1, 2))
-        ):  # an arm that is right makes later ones right
+        # an arm that is right makes later ones right
+        if all(q[i] >= q[j] for q, _ in law for i, j in ((0, 1), (1, 2))):
             for i, j in itertools.combinations(range(3), 2):
                 assert chance(law, lambda q, i=i, j=j: q[i] != q[j]) == sum(
                     (w * (q[i] - q[j]) for q, w in law), Fraction(0)

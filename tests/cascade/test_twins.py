@@ -186,17 +186,13 @@ def runs_as_the_twin(play_mutant, world_mutant):
             rows, law = problem._rows, problem._probabilities
             hidden_side = world_mutant.TableWorld(rows) if cycled else world_mutant.LawWorld(rows, law)
             policy, rngs = UssTs(costs), (slow.stream(seed, 0, 0), slow.stream(seed, 0, 1))
-            pulls, table = (
-                np.zeros(problem.arms, dtype=np.int64),
-                np.zeros((300, problem.arms), dtype=np.int64),
-            )
+            pulls = np.zeros(problem.arms, dtype=np.int64)
+            table = np.zeros((300, problem.arms), dtype=np.int64)
             marks = np.arange(1, 301)
             assert play_mutant.play(policy, hidden_side, *rngs, marks, pulls, table) == 0
             played = np.diff(table, axis=0, prepend=0).argmax(axis=1).tolist()
-            twin_world, twin = (
-                slow.slow_world(outcomes, probabilities, cycled),
-                slow.SlowUssTs(costs.tolist()),
-            )
+            twin_world = slow.slow_world(outcomes, probabilities, cycled)
+            twin = slow.SlowUssTs(costs.tolist())
             assert played == slow.slow_run(twin, twin_world, seed, 0, 300)
             assert all(policy.S[i - 1, j - 1] == seen for (i, j), seen in twin.S.items())
 

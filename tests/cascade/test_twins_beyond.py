@@ -78,9 +78,8 @@ def by_pair(twin, one, *names):
 
 def tree_agrees(one, twin):
     for node, tries in twin.n.items():
-        place = int(
-            "1" + "".join(map(str, node[1:])), 2
-        )  # root 1, children of a node: twice it, and one more
+        # root 1, children of a node: twice it, and one more
+        place = int("1" + "".join(map(str, node[1:])), 2)
         assert (one.n[place], one.d[place]) == (tries, twin.d[node]), node
     assert one.n[0] == one.d[0] == 0.0
     assert one.n.size == one.d.size == 2 ** (twin.K - 1)

@@ -36,12 +36,8 @@ def forgets(cls):
     assert (policy.D[0, 1], policy.N[0, 1]) == (2.25, 4)
     policy.update(1, [0, 1], None)
     assert (policy.D[0, 1], policy.N[0, 1]) == (2.6875, 4)
-    assert (policy.D[0, 2], policy.N[0, 2], policy.D[1, 2], policy.N[1, 2]) == (
-        1,
-        1,
-        0,
-        1,
-    )  # not compared since
+    # not compared since
+    assert (policy.D[0, 2], policy.N[0, 2], policy.D[1, 2], policy.N[1, 2]) == (1, 1, 0, 1)
     rng = Script(0.5, 0.9, 0.9, 0.9)
     assert policy.select(rng) == 2
     assert rng.asked == ["u", (3.6875, 2.3125), (2.0, 1.0), (1.0, 2.0)]

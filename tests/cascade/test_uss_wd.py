@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from benchmarks.goals import family
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.rig.draws import Script
@@ -225,36 +226,11 @@ def test_only_one_cycle_is_left():
     assert left / 20_000 == pytest.approx(0.060, abs=0.0085)
 
 
-def unseen(rng, kind, arms):
-    """A random cascade: error patterns from a Dirichlet law, a common difficulty, or one with a rare label."""
-    rows = np.array(list(itertools.product((0, 1), repeat=arms + 1)))
-    wrong = rows[:, 1:] != rows[:, :1]
-    while True:
-        if kind == "patterns":
-            law = rng.dirichlet(0.6 * 0.5 ** wrong.sum(axis=1))
-        else:
-            ones = rng.uniform(0.02, 0.15) if kind == "rare" else 0.5
-            skill, noise = np.sort(rng.uniform(0.2, 0.95, arms)), rng.uniform(0.01, 0.08, arms)
-            beyond = (np.linspace(0, 1, 201)[:, None] - skill) / rng.uniform(0.03, 0.2)
-            errs = (1 - noise) / (1 + np.exp(-beyond)) + 0.5 * noise  # by difficulty and arm
-            on_zeros = errs * rng.uniform(0.2, 1.0) if kind == "rare" else errs
-            law = np.empty(len(rows))
-            for n, (label, pattern) in enumerate(zip(rows[:, 0], wrong)):
-                chance = errs if label else on_zeros
-                law[n] = np.prod(np.where(pattern, chance, 1 - chance), axis=1).mean()
-            law *= np.where(rows[:, 0] == 1, ones, 1 - ones)
-        problem = CascadeProblem(rows, law / law.sum(), np.cumsum(rng.uniform(0.01, 0.3, arms)))
-        last = problem.optimal_arm == arms - 1
-        if problem.weak_dominance and ((last and rng.random() < 0.3) or 0.008 <= problem.xi <= 0.12):
-            return problem
-
-
 @pytest.mark.slow
 def test_three_quarters_of_the_regret_of_one_law_on_cascades_it_never_saw():
     """33 cascades, 8 runs; measured .62, and the largest excess 5.5 in 20 runs."""
-    rng, kinds, ratios = np.random.default_rng(1), itertools.cycle(["patterns", "common", "rare"]), []
-    for n, arms in enumerate([3] * 18 + [4] * 12 + [5] * 3):
-        problem = unseen(rng, next(kinds), arms)
+    ratios = []
+    for n, problem in enumerate(family(1)):
         policies = {"wd": UssWd(problem.costs), "one": UssWd(problem.costs, redraws=1)}
         results = simulate(problem, policies, 10_000, 8, seed=1000 + n, marks=1)
         mine, other = (results.values(name)[:, -1].mean() for name in ("wd", "one"))

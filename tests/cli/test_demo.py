@@ -59,6 +59,5 @@ def test_make_demo_says_how_to_go_on():
     lines = re.search(r"^demo: .*\n((?:\t.*\n)+)", text, re.MULTILINE)[1].splitlines()
     assert "$(BIN)/weakfeedback list" in lines[0]
     assert "$(BIN)/activate" in lines[0]
-    assert (
-        "-m weakfeedback demo --out" in lines[-1]
-    )  # its last words are those that somebody would like to read
+    # its last words are those that somebody would like to read
+    assert "-m weakfeedback demo --out" in lines[-1]

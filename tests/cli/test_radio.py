@@ -210,9 +210,8 @@ def test_players_with_their_own_means(call, tmp_path):
     words = ["--policy", "match", "--means-file", str(file), "--max-slots", "150", "--json"]
     found = json.loads(call(*SMALL, *words).stdout)
     assert (found["policy"], found["slots"]) == ("Match", 150)
-    assert json.loads(call("radio", *words).stdout) | {"seconds": 0} == found | {
-        "seconds": 0
-    }  # sizes of the file
+    # sizes of the file
+    assert json.loads(call("radio", *words).stdout) | {"seconds": 0} == found | {"seconds": 0}
     wrong = call(*SMALL[:3], "--channels", "5", *words)
     assert (wrong.exit_code, wrong.stderr) == (
         2,

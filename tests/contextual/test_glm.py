@@ -21,9 +21,8 @@ from weakfeedback.kernels.linalg import settle
 
 
 def exact(features, labels, ridge):
-    if (
-        len(set(labels.tolist())) == 1
-    ):  # scikit-learn wants two classes: add a weightless observation of the other
+    # scikit-learn wants two classes: add a weightless observation of the other
+    if len(set(labels.tolist())) == 1:
         features = np.vstack([features, np.zeros(features.shape[1])])
         labels = np.append(labels, 1 - labels[0])
     model = LogisticRegression(

@@ -106,10 +106,8 @@ def exact(rows, labels, ridge):
 def regressions_by_direct_solution(kind):
     """Arms of all lengths: theta and H of every pair, for shared features and for blocks."""
     for per_pair in (False, True):
-        rng, policy = (
-            np.random.default_rng(2),
-            kind([0.0, 0.2, 0.4], 6, ridge=0.1, scale=1.0, tolerance=1e-6, per_pair=per_pair),
-        )
+        rng = np.random.default_rng(2)
+        policy = kind([0.0, 0.2, 0.4], 6, ridge=0.1, scale=1.0, tolerance=1e-6, per_pair=per_pair)
         seen = {pair: ([], []) for pair in [(0, 1), (0, 2), (1, 2)]}
         for t in range(60):
             phi, arm = rng.uniform(-1, 1, 6), t % 3

@@ -17,9 +17,8 @@ PAGE = ROOT / "docs" / "howto" / "frameworks.md"
 BLOCKS = blocks_of(PAGE)
 TALKING = [(code, BLOCKS[k + 1][1]) for k, (language, code) in enumerate(BLOCKS) if language in ("py", "js")]
 PACKAGES = [re.search(r"(?:from|import .* from) \"?([\w@/-]+)", code)[1] for code, _ in TALKING]
-NODE = os.environ.get(
-    "WEAKFEEDBACK_NODE_MODULES"
-)  # a folder in which `npm install ai @ai-sdk/openai-compatible` ran
+# a folder in which `npm install ai @ai-sdk/openai-compatible` ran
+NODE = os.environ.get("WEAKFEEDBACK_NODE_MODULES")
 
 
 @pytest.fixture(scope="module")

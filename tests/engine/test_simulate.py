@@ -109,10 +109,8 @@ def test_all_policies_meet_the_same_world(problem):
     totals = []
     for weight in (1, 1):
         for player in (Compiled(problem, Watcher(problem.arms, weight)), Interpreted(problem)):
-            counts, table = (
-                np.zeros(problem.arms, dtype=np.int64),
-                np.zeros((1, problem.arms), dtype=np.int64),
-            )
+            counts = np.zeros(problem.arms, dtype=np.int64)
+            table = np.zeros((1, problem.arms), dtype=np.int64)
             rngs = generator(0, 7, 0), generator(0, len(totals), 1)
             watcher = Watcher(problem.arms, weight)
             _, state = player.play(watcher, problem.world(), *rngs, np.array([200]), counts, table)

@@ -125,9 +125,8 @@ def test_numpy_and_compiled_code_take_turns():
     ours, numpys = pair(8)
     drawn = np.empty(1001)
     for _ in range(3):
-        assert ours.integers(0, 7, dtype=np.int32) == numpys.integers(
-            0, 7, dtype=np.int32
-        )  # keeps half a word
+        # keeps half a word
+        assert ours.integers(0, 7, dtype=np.int32) == numpys.integers(0, 7, dtype=np.int32)
         uniforms(Stream(ours), drawn)
         np.testing.assert_array_equal(drawn, numpys.random(drawn.size))
         assert ours.bit_generator.state == numpys.bit_generator.state
@@ -234,9 +233,8 @@ def test_foreseen_numbers_are_those_of_numpy_and_most_are_foreseen(with_normal):
             assert ours.bit_generator.state == state  # nothing was consumed
             ours.bit_generator.state = numpys.bit_generator.state
         assert ours.bit_generator.state == numpys.bit_generator.state
-    assert (
-        often > 4750
-    )  # one ziggurat in a hundred needs more words; 4880 are expected, with a deviation of 11
+    # one ziggurat in a hundred needs more words; 4880 are expected, with a deviation of 11
+    assert often > 4750
 
 
 def test_scales_are_the_same_from_the_table():

@@ -20,16 +20,10 @@ from pathlib import Path
 SECTOR = 512
 CALLS = "openat,open,close,pwrite64,write,lseek,fdatasync,fsync,ftruncate,unlink,unlinkat,rename"
 SENDS = "writev,sendto,sendmsg"  # what a server does with sockets beside writing
-BEGUN = (
-    "write(",
-    "pwrite64(",
-    "writev(",
-    "sendto(",
-    "sendmsg(",
-)  # may have happened as soon as they have begun
-Told = Callable[
-    [int, bytes], int | None
-]  # what was told by writing this to a file of this number, if anything was
+# may have happened as soon as they have begun
+BEGUN = ("write(", "pwrite64(", "writev(", "sendto(", "sendmsg(")
+# what was told by writing this to a file of this number, if anything was
+Told = Callable[[int, bytes], int | None]
 
 
 def strace(trace: Path, *options: str, calls: str = CALLS) -> list[str]:
@@ -58,9 +52,8 @@ def main(folder: str, rounds: int, every: int) -> None:
     from weakfeedback.live import Cascade
 
     cascade = Cascade.open(f"{folder}/runs.db", 3, [1, 2, 3], 10, seed=1, every=every)
-    inside.journal(cascade).store._all(
-        "PRAGMA wal_autocheckpoint=25"
-    )  # the log is carried over in the middle, too
+    # the log is carried over in the middle, too
+    inside.journal(cascade).store._all("PRAGMA wal_autocheckpoint=25")
     for i in range(rounds):
         made = cascade.decide()
         os.write(1, f"told {inside.last_seq(cascade)}\n".encode())
@@ -162,9 +155,8 @@ class Disk:
 
     sure: dict[str, bytearray] = field(default_factory=dict)
     there: set[str] = field(default_factory=set)  # names that certainly exist
-    names: list[tuple[str, bool]] = field(
-        default_factory=list
-    )  # made and removed since the folder was synchronised
+    # made and removed since the folder was synchronised
+    names: list[tuple[str, bool]] = field(default_factory=list)
     later: dict[str, list[Call]] = field(default_factory=dict)
 
     def apply(self, call: Call, folder: str) -> None:

@@ -51,9 +51,8 @@ def lost(image, folder, told):
 def test_nothing_that_was_told_is_lost(watch, tmp_path, count):
     found = watch(tmp_path / "run", 100 if count == 20 else 400, 1)
     assert sum(call.kind == "sync" and call.path.endswith("-wal") for call in found) >= 100
-    assert any(
-        call.kind == "sync" and call.path.endswith(".db") for call in found
-    )  # the log was carried over
+    # the log was carried over
+    assert any(call.kind == "sync" and call.path.endswith(".db") for call in found)
     most = 0
     for told, image in images(found, tmp_path / "run", count, seed=count):
         assert lost(image, tmp_path / "disk", told) == 0

@@ -29,10 +29,8 @@ from weakfeedback.settings.catalog import make_policy, option_names
 def test_decides_and_learns_as_the_bare_policy(name, setting, thresholds, options, fractions):
     allocator = make(name, setting, seed=7, **options)
     told = {"setting": setting} if "setting" in option_names("allocation", name) else {}
-    policy, rng = (
-        make_policy("allocation", name, 4, 1.3, **options, **told),
-        np.random.Generator(np.random.PCG64(7)),
-    )
+    policy = make_policy("allocation", name, 4, 1.3, **options, **told)
+    rng = np.random.Generator(np.random.PCG64(7))
     for outcome in outcomes(250, fractions=fractions):
         decision, allocation = allocator.decide(), policy.select(rng)
         assert np.array_equal(decision.allocation, allocation)
@@ -51,10 +49,8 @@ def test_late_feedback_in_any_order_is_learned_for_its_own_decision(
 ):
     allocator = make(name, setting, seed=3, **options)
     told = {"setting": setting} if "setting" in option_names("allocation", name) else {}
-    policy, rng = (
-        make_policy("allocation", name, 4, 1.3, **options, **told),
-        np.random.Generator(np.random.PCG64(3)),
-    )
+    policy = make_policy("allocation", name, 4, 1.3, **options, **told)
+    rng = np.random.Generator(np.random.PCG64(3))
     order = np.random.default_rng(delay)
     waiting = []
     for outcome in outcomes(200, seed=1):

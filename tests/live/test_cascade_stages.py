@@ -61,9 +61,8 @@ def test_data_frames_keep_their_columns():
 
     frame = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0], "b": [1, 0, 1, 0]}, index=list("wxyz"))
     tree = DecisionTreeClassifier(random_state=0).fit(frame, [0, 0, 1, 1])
-    cascade = fixed(
-        0, [tree, lambda row: row["a"] > 1]
-    )  # a warning about lost columns would be an error here
+    # a warning about lost columns would be an error here
+    cascade = fixed(0, [tree, lambda row: row["a"] > 1])
     assert cascade.predict(frame).tolist() == [0, 0, 1, 1]
     assert cascade(frame.iloc[2]).label == 1
     assert cascade(frame.iloc[[2]]).label == 1

@@ -8,13 +8,13 @@ import pytest
 from tests.live import inside
 
 from weakfeedback import Cascade, ContextualCascade
+from weakfeedback import contextual as contextual_policy
 from weakfeedback.cascade import UssMean
 from weakfeedback.cascade.movement import PROMISE, calibration, chain
 
 RNG = np.random.default_rng(0)
-TABLE = np.cumsum(
-    RNG.normal(size=(600, 4)) * [1.0, 0.4, 0.2, 0.1], axis=1
-)  # each stage knows more of the truth
+# each stage knows more of the truth
+TABLE = np.cumsum(RNG.normal(size=(600, 4)) * [1.0, 0.4, 0.2, 0.1], axis=1)
 STAGES = [lambda row, k=k: float(TABLE[row, k]) for k in range(3)]
 TERMS = {"stage_costs": [0.0, 0.2, 0.3], "error_cost": 20.0, "loss": "squared", "scale": 3.0, "seed": 3}
 
@@ -38,10 +38,8 @@ def test_it_plays_uss_mean_on_the_movements(compiled):
 
 
 def test_a_metric_is_learned_as_it_is():
-    cascade, rng = (
-        made(loss=None, scale=None, metric=lambda a, b: min(abs(a - b) / 9, 1.0)),
-        np.random.default_rng(3),
-    )
+    cascade = made(loss=None, scale=None, metric=lambda a, b: min(abs(a - b) / 9, 1.0))
+    rng = np.random.default_rng(3)
     policy = UssMean(np.cumsum(TERMS["stage_costs"]) / 20.0)
     for row in range(200):
         arm = policy.select(rng)
@@ -169,8 +167,8 @@ def test_answers_must_be_numbers(answer):
     assert cascade.feedback(decision.id, [0, np.float32(0.5), True]) == "accepted"
 
 
-def test_contexts_learn_movements_by_coins(tmp_path):
-    cascade = ContextualCascade(STAGES, **TERMS, compiled=True)
+def test_other_policies_of_contexts_learn_movements_by_coins(tmp_path):
+    cascade = ContextualCascade(STAGES, **TERMS, policy="USS-PD", compiled=True)
     for row in range(120):
         cascade(row, context=[TABLE[row, 0] / 5])
     cascade.save(tmp_path / "state")
@@ -184,6 +182,75 @@ def test_contexts_learn_movements_by_coins(tmp_path):
     drawn = again(200, context=[0.1]), cascade(200, context=[0.1])
     assert drawn[0] == drawn[1]
     assert inside.rng(again).bit_generator.state == inside.rng(cascade).bit_generator.state
+
+
+DISTANCE = {"loss": None, "scale": None, "metric": lambda a, b: min(abs(a - b) / 9, 1.0)}
+
+
+def contextual(**changes):
+    return ContextualCascade(STAGES, **{**TERMS, "features": lambda X: X, **changes})
+
+
+def looked_at(row):
+    return np.array([1.0, TABLE[row, 0]])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("changes", [{}, DISTANCE])
+def test_contexts_learn_distances_as_they_are(changes, compiled):
+    cascade, rng = contextual(**changes, compiled=compiled), np.random.default_rng(3)
+    policy = contextual_policy.UssMean(np.cumsum(TERMS["stage_costs"]) / 20.0, 2, scale=3.0)
+    apart = changes.get("metric", lambda a, b: min(((a - b) / 3.0) ** 2, 1.0))
+    cascade.warm_start([looked_at(row) for row in range(20)], TABLE[:20, :3])
+    for row in range(200):
+        moved = np.array([[apart(a, b) for b in TABLE[row, :3]] for a in TABLE[row, :3]])
+        if row < 20:
+            policy.update_pairs(looked_at(row), 2, moved, None)
+            continue
+        arm = policy.select(looked_at(row), rng)
+        policy.update_pairs(looked_at(row), arm, moved, None)
+        assert cascade(row, context=looked_at(row)).arm == arm
+    assert inside.rng(cascade).bit_generator.state == rng.bit_generator.state  # no coins
+    assert cascade.policy.theta == pytest.approx(policy.theta)
+    report = cascade.report()
+    assert ("answers are apart" if changes else "answers move, squared") in str(report)
+    assert (PROMISE in str(report)) == (not changes)
+    last = cascade.explain(179)
+    assert re.search(
+        r"are estimated to be 0\.\d+ apart on average, at most 0\.\d+: (far enough|too little)", last
+    )
+    means = report.disagreement
+    C = policy.C
+    first = next(i for i in range(3) if all(C[j] - C[i] > means[i, j] for j in range(i + 1, 3)))
+    assert cascade.settled() == first
+
+
+@pytest.mark.parametrize("changes", [{}, DISTANCE])
+def test_contexts_with_numbers_are_saved_and_opened_again(tmp_path, changes):
+    given = {"features": lambda X: X, **({"metric": changes["metric"]} if changes else {})}
+    through = contextual(**changes)
+    with ContextualCascade.open(tmp_path / "j", STAGES, **{**TERMS, **given, **changes}) as journalled:
+        for row in range(60):
+            assert through(row, context=looked_at(row)) == journalled(row, context=looked_at(row))
+    through.save(tmp_path / "state")
+    loaded = ContextualCascade.load(tmp_path / "state", STAGES, **given)
+    assert loaded.state() == through.state()
+    with ContextualCascade.open(tmp_path / "j", STAGES, **{**TERMS, **given, **changes}) as journalled:
+        for row in range(60, 100):
+            found = through(row, context=looked_at(row))
+            assert found == loaded(row, context=looked_at(row)) == journalled(row, context=looked_at(row))
+    other = {"features": given["features"], **({} if changes else {"metric": abs})}
+    with pytest.raises(ValueError, match="metric must be given if and only if it was"):
+        ContextualCascade.load(tmp_path / "state", STAGES, **other)
+
+
+def test_what_contexts_refuse_of_a_metric():
+    with pytest.raises(ValueError, match="metric must be a callable"):
+        contextual(loss=None, scale=None, metric=3)
+    with pytest.raises(ValueError, match="metric must not be given together with compare"):
+        contextual(**{**DISTANCE, "compare": lambda a, b: a == b})
+    with pytest.raises(ValueError, match="metric must be left out with loss='squared'"):
+        contextual(metric=DISTANCE["metric"])
 
 
 def test_the_report_of_contexts_bounds_what_is_lost_without_weak_dominance():

@@ -403,9 +403,8 @@ def test_lost_comparisons_count_as_differing_and_reserve_until_then():
     assert policy.estimate.sum() == pytest.approx(estimate + held)
     assert policy.tokens.sum() == pytest.approx(tokens - held)
     assert policy.held.sum() == 0.0
-    assert live.report().differ_at_most == pytest.approx(
-        bound
-    )  # it stood in the bound as differing all the time
+    # it stood in the bound as differing all the time
+    assert live.report().differ_at_most == pytest.approx(bound)
     books(live)
 
 

@@ -208,9 +208,8 @@ def test_the_certificate_is_that_of_direct_prices():
     disagreed, compared = np.zeros((3, 3), dtype=int), np.triu(np.full((3, 3), 2000), 1)
     for i, j in itertools.combinations(range(3), 2):
         disagreed[i, j] = (rows[:, i] != rows[:, j]).sum()
-    expected = certify(
-        [0.05, 0.10, 0.40], compared, disagreed, 0.1
-    )  # not the sums 0.05, 0.15, 0.55 of a cascade
+    # not the sums 0.05, 0.15, 0.55 of a cascade
+    expected = certify([0.05, 0.10, 0.40], compared, disagreed, 0.1)
     assert (found.verdict, found.possible, found.intervals) == (
         expected.verdict,
         expected.possible,

@@ -126,9 +126,8 @@ class TestSicMmab:
         rewards = [0.0, 0.55, 0.5, 1.0, 0.0]
         arena = self.arena((0, 1), rewards).until_settled()
         assert sorted(player.arm for player in arena.players) == [1, 3]
-        assert (
-            arena.settled_at[0] != arena.settled_at[1]
-        )  # arm 3 is accepted long before arm 1 is told from arm 2
+        # arm 3 is accepted long before arm 1 is told from arm 2
+        assert arena.settled_at[0] != arena.settled_at[1]
         late = max(arena.players, key=lambda player: player.plays)
         assert late.arms_left <= 2
 

@@ -109,11 +109,8 @@ def test_words_are_sent_most_significant_bit_first():
             heard = [hits[k] for hits in arena.hits[first - 1 : first + 2]]
             assert heard == [bool(player.arm & 4), bool(player.arm & 2), bool(player.arm & 1)]
     by_rank = sorted(arena.players, key=lambda player: player.rank)
-    assert [player.arm for player in by_rank] == [
-        5,
-        3,
-        1,
-    ]  # rank 1 the best, rank 2 the next, the leader the N-th
+    # rank 1 the best, rank 2 the next, the leader the N-th
+    assert [player.arm for player in by_rank] == [5, 3, 1]
 
 
 def test_keep_lets_good_seats_stay_and_fills_the_rest_in_order():

@@ -78,9 +78,8 @@ def test_everybody_ends_alone_on_one_of_the_best(n, transfer):
         ends = sorted(player.arm for player in arena.players)
         if transfer == "exact":
             assert ends == sorted(np.argsort(REWARDS)[-n:].tolist())
-        assert (
-            len(set(ends)) == n
-        )  # rounded to epsilon / 2 = .25, means can mislead; the seats are still apart
+        # rounded to epsilon / 2 = .25, means can mislead; the seats are still apart
+        assert len(set(ends)) == n
         arena.play(50)
         assert arena.collisions(len(arena.arms) - 49) == 0
 

@@ -16,13 +16,14 @@ from weakfeedback.multiplayer.opening import PLAYING
 from weakfeedback.multiplayer.policies import match, selfish
 from weakfeedback.multiplayer.policies.match import bits_of, word_of
 
+# the 5 x 5 instance of BEACON's repository
 P55 = [
     [0.5, 0.49, 0.39, 0.29, 0.5],
     [0.5, 0.49, 0.39, 0.29, 0.19],
     [0.29, 0.19, 0.5, 0.499, 0.39],
     [0.29, 0.49, 0.5, 0.5, 0.39],
     [0.49, 0.49, 0.49, 0.49, 0.5],
-]  # the 5 x 5 instance of BEACON's repository
+]
 
 
 def follow(kind, arms, players, seed, slots, law="bernoulli", **options):

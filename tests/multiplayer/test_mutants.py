@@ -57,9 +57,8 @@ def battery(kind, name):
     for arms, players, seed, law in TABLES:
         for options in OPTIONS[name]:
             follow(kind, name, {"arms": arms, **options}, means_of(arms), players, seed, 350, rewards=law)
-    for seed in range(
-        12 if name == "Dlc" else 0
-    ):  # words of exactly K, and leaders whose arm is none of the best
+    # words of exactly K, and leaders whose arm is none of the best
+    for seed in range(12 if name == "Dlc" else 0):
         for k in range(8):
             alone(kind, name, {"arms": 3 + k % 4, **SHORT}, 8 * seed + k, 150, 0.5)
         follow(kind, name, {"arms": 7, **OPTIONS["Dlc"][1]}, means_of(7), 3, seed, 250)

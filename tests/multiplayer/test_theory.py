@@ -86,9 +86,8 @@ def test_dlc_lix_keeps_to_its_bounds():
 
 def test_dlc_lix_saves_what_the_last_theorem_says():
     """While both explore, N = 2: regret of DLC less that of DLC-LIX against the bound on the seat's mean."""
-    problem = MultiplayerProblem(
-        [0.5, 0.5, 0.5, 0.5], 2, shuffle=False
-    )  # nothing to find: both explore for ever
+    # nothing to find: both explore for ever
+    problem = MultiplayerProblem([0.5, 0.5, 0.5, 0.5], 2, shuffle=False)
     policies = {"dlc": Dlc(4, 0.001, 0.1), "lix": DlcLix(4, 0.001, 0.1)}
     results = simulate(problem, policies, 5000, replications=20, marks=[1000, 5000])
     for name in policies:

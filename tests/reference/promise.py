@@ -376,10 +376,8 @@ class SlowPromise:
                     if value > best + 1e-12:
                         ties = [risk for risk in r if risk == r[j - 1]]
                         share = sum(risk == r[j - 1] for risk in r[:j]) / len(ties)
-                        best, found = (
-                            value,
-                            {"model": k, "form": form, "limit": r[j - 1], "share": share, "f": f},
-                        )
+                        best = value
+                        found = {"model": k, "form": form, "limit": r[j - 1], "share": share, "f": f}
                         found["mean"] = max(mass / sum(weights[:j]), 1e-9)
                     if self.b is not None:
                         break

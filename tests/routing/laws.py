@@ -20,11 +20,9 @@ def random_law(seed):
 
 def copula_world(rng):
     """2 to 5 models whose errors come from a Gaussian copula; prices 1:2 to 1:200, the last .01 to .6 of an error."""
-    models, ratio, last = (
-        int(rng.integers(2, 6)),
-        10 ** rng.uniform(0.301, 2.301),
-        10 ** rng.uniform(-2, -0.222),
-    )
+    models = int(rng.integers(2, 6))
+    ratio = 10 ** rng.uniform(0.301, 2.301)
+    last = 10 ** rng.uniform(-2, -0.222)
     steps = np.sort(np.concatenate(([0.0, 1.0], rng.random(models - 2))))
     errors = np.sort(10 ** rng.uniform(-2.3, -0.301, size=models))[::-1]
     if rng.random() < 0.15:

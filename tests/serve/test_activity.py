@@ -144,9 +144,8 @@ def test_an_adaptive_learner_stops_when_it_is_told_enough():
     assert total(watch, "decisions") == 1
     assert watch.recent[0]["state"] == "open"
     watch.apply(Event(2, 2, "tell", 0, None, {"stage": 1, "class": 1, "next": None}))
-    watch.apply(
-        Event(3, 2, "feedback", 0, None, {"differ": [[0, 1]], "digest": "x"})
-    )  # a round ends with both
+    # a round ends with both
+    watch.apply(Event(3, 2, "feedback", 0, None, {"differ": [[0, 1]], "digest": "x"}))
     assert watch.ends["accepted"] == 1
     assert (total(watch, "stop_1"), total(watch, "spent"), total(watch, "saved")) == (1, 6, 14)
     assert (total(watch, "compared_0_1"), total(watch, "differed_0_1")) == (1, 1)

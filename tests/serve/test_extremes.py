@@ -318,15 +318,8 @@ def test_every_numeric_field_is_played_and_has_limits() -> None:
             adapter = one.body if isinstance(one.body, TypeAdapter) else TypeAdapter(one.body)
             collect(adapter.json_schema(), "", numeric)
     assert set(numeric) - {"arm", "id"} <= played | {"id"}, set(numeric) - played
-    free = {
-        "seed",
-        "id",
-        "arm",
-        "stage",
-        "count",
-        "differ",
-        "failed",
-    }  # integers, checked by what they number
+    # integers, checked by what they number
+    free = {"seed", "id", "arm", "stage", "count", "differ", "failed"}
     for name, schemas in numeric.items():
         for schema in schemas:
             assert name in free or "maximum" in schema or "exclusiveMaximum" in schema, (name, schema)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.rig.harness import run
 
-from weakfeedback.serve.line import FRAME, LARGEST, Asked, Frames, Line, Refused, pairs_of
+from weakfeedback.serve.line import FRAME, LARGEST, AnsweringLine, AskingLine, Frames, NoLine, pairs_of
 
 LIKE = {
     "type": "http",
@@ -88,11 +88,11 @@ async def between(app):
 
         def data_received(self, data):
             assert b"upgrade: weakfeedback-line\r\nsecret: s\r\n\r\n" in data
-            Asked(app, tasks, LIKE, lines).connection_made(self.transport)
+            AnsweringLine(app, tasks, LIKE, lines).connection_made(self.transport)
 
     server = await asyncio.get_running_loop().create_server(Door, "127.0.0.1", 0)
     try:
-        line = await Line.make(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", b"secret: s")
+        line = await AskingLine.make(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", b"secret: s")
         yield line, lines
     finally:
         line.transport.abort()
@@ -146,12 +146,12 @@ def test_who_makes_no_lines_refuses_and_nobody_is_not_reached():
 
         server = await asyncio.start_server(plain, "127.0.0.1", 0)
         address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        with pytest.raises(Refused):
-            await Line.make(address, b"a: b")
+        with pytest.raises(NoLine):
+            await AskingLine.make(address, b"a: b")
         server.close()
         await server.wait_closed()
         with pytest.raises(OSError) as found:
-            await Line.make(address, b"a: b")
-        assert not isinstance(found.value, Refused)
+            await AskingLine.make(address, b"a: b")
+        assert not isinstance(found.value, NoLine)
 
     run(play())

@@ -306,10 +306,8 @@ def test_a_promise_at_risk_and_a_shadow_say_so_first(tmp_path: Path) -> None:
             overview = text_of(await page("GET", "/"))
             assert "At risk: p : large answers everything; it goes on by itself." in overview
             assert "One promise is at risk." in overview
-            risky, shadow = (
-                text_of(await page("GET", "/learners/p")),
-                text_of(await page("GET", "/learners/q")),
-            )
+            risky = text_of(await page("GET", "/learners/p"))
+            shadow = text_of(await page("GET", "/learners/q"))
             assert "The allowance is used up: large answers everything; it goes on by itself." in risky
             assert "Safe to turn on since request" in shadow
             assert "would differ: about 0 %, at most" in overview

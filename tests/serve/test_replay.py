@@ -71,9 +71,8 @@ def test_the_next_decisions_are_the_same_after_a_restart(tmp_path: Path) -> None
                 for _ in range(1 if again else 4):
                     for name in ("uss-ts", "double", "csb-ts"):
                         data = (await call("POST", f"/v1/learners/{name}/decide", {})).data
-                        told.append(
-                            {key: data.get(key) for key in ("call", "allocation")}
-                        )  # a copy skips ids
+                        # a copy skips ids
+                        told.append({key: data.get(key) for key in ("call", "allocation")})
                 assert states_of(service)
             if not again:
                 break

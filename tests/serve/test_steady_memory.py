@@ -26,11 +26,8 @@ def resident() -> int:
     not Path("/proc/self/statm").exists(), reason="memory is read from /proc, which is not here"
 )
 @pytest.mark.parametrize(
-    (
-        "learners",
-        "rounds",
-        "filled",
-    ),  # by then every learner has its last 1000 decisions, which can be explained
+    # by then every learner has its last 1000 decisions, which can be explained
+    ("learners", "rounds", "filled"),
     [(3, 8_000, 0.5), pytest.param(20, 1_000_000, 0.1, marks=pytest.mark.slow)],
 )
 def test_memory_and_times_stay_flat(learners: int, rounds: int, filled: float, tmp_path: Path) -> None:

@@ -19,9 +19,10 @@ from tests.serve.proxy.test_service import chatting
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token
 from weakfeedback.serve.config import ConfigError, read_settings
+from weakfeedback.serve.invoice import add_paid
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.page.routes import page_of
-from weakfeedback.serve.usage import DAY, Usage
+from weakfeedback.serve.usage import DAY, Accounts, Usage
 
 FILE = """
 [[server.token]]
@@ -88,18 +89,26 @@ def test_requests_of_a_minute_come_back_evenly() -> None:
 
 def test_money_of_a_day_comes_back_at_midnight() -> None:
     now = [10 * DAY + 100.0]
-    usage = Usage(lambda: now[0])
+    usage, paid = Usage(lambda: now[0]), {}
+    usage.accounts = SimpleNamespace(all=lambda: [paid, {}])  # type: ignore[assignment]
+
+    def spend(amount: float) -> None:
+        add_paid(paid, {"token": "shop", "judge": amount}, int(1e6 * now[0]))
+
     usage.ask("shop", None, 1.0)
-    usage.spend("shop", 0.99)
+    spend(0.99)
+    add_paid(paid, {"judge": 7.0}, int(1e6 * now[0]))  # of nobody
     usage.ask("shop", None, 1.0)
-    usage.spend("shop", 0.5)
+    spend(0.5)
     with pytest.raises(Problem, match=r"1\.49 of 1") as caught:
         usage.ask("shop", None, 1.0)
     assert caught.value.headers["retry-after"] == str(DAY - 100)
     usage.ask("shop", None, None)  # what spends nothing
     now[0] = 11.0 * DAY
     usage.ask("shop", None, 1.0)
-    assert (usage.of("shop").money, usage.of("shop").today) == (1.49, 0.0)
+    assert usage.money("shop") == (0.0, 1.49)
+    spend(0.25)
+    assert usage.money("shop") == (0.25, 1.74)
 
 
 def test_an_expired_token_is_named_and_its_cookie_ends(tmp_path: Path) -> None:
@@ -163,12 +172,13 @@ def test_who_used_what_is_told(tmp_path: Path) -> None:
     run(play())
 
 
-def test_models_cost_the_token_that_asks(tmp_path: Path) -> None:
+def test_models_cost_the_token_that_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     auth = Auth([Token.of("shop", SHOP, "use", per_day=0.0015), Token.of("people", PEOPLE, "admin")])
+
+    body = {"model": "support", "messages": [{"role": "user", "content": "What is 17 * 23?"}]}
 
     async def play() -> Any:
         async with chatting(tmp_path / "s.db", fake=FakeUpstream(MODELS), auth=auth) as chat:
-            body = {"model": "support", "messages": [{"role": "user", "content": "What is 17 * 23?"}]}
             found = []
             for _ in range(40):
                 status, headers, _ = await chat.post(body, **bearer(SHOP))
@@ -184,9 +194,30 @@ def test_models_cost_the_token_that_asks(tmp_path: Path) -> None:
     assert [status for status, _ in found] == [200] * (len(found) - 1) + [429]
     assert 0 < int(found[-1][1]) <= DAY
     assert other == 200
-    used = [auth.usage.of(name).money for name in ("shop", "people")]
-    assert used[0] >= 0.0015
-    assert sum(used) == pytest.approx(spent)
+    used = {name: auth.usage.money(name)[1] for name in ("shop", "people")}
+    assert used["shop"] >= 0.0015
+    assert sum(used.values()) == pytest.approx(spent)
+
+    async def again() -> Any:
+        """After a restart, with a snapshot, and from an instance that does not serve the learner."""
+        auth.usage.accounts = None
+        async with chatting(tmp_path / "s.db", fake=FakeUpstream(MODELS), auth=auth) as chat:
+            status, _, _ = await chat.post(body, **bearer(SHOP))
+            here = {name: auth.usage.money(name) for name in used}
+            elsewhere = Accounts(SimpleNamespace(learners={}, reader=chat.service.reader), ["support"])  # type: ignore[arg-type]
+            looking = asyncio.create_task(elsewhere.watch())
+            while not elsewhere.all():
+                await asyncio.sleep(0.01)
+            looking.cancel()
+            return status, here, elsewhere
+
+    monkeypatch.setattr("weakfeedback.serve.usage.PERIOD", 0.01)
+    status, here, elsewhere = asyncio.run(again())
+    assert status == 429
+    assert here == {name: (pytest.approx(money), pytest.approx(money)) for name, money in used.items()}
+    assert elsewhere.here() == []
+    auth.usage.accounts = elsewhere
+    assert {name: auth.usage.money(name) for name in used} == here
 
 
 def test_a_signal_reads_the_tokens_anew(tmp_path: Path) -> None:

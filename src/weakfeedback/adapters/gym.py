@@ -21,7 +21,7 @@ from weakfeedback.allocation.problem import AllocationProblem
 from weakfeedback.cascade.problem import CascadeProblem
 from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
 from weakfeedback.engine.seeds import WORLD, generator
-from weakfeedback.validate import brief, integer
+from weakfeedback.validate import brief, flag, integer
 
 try:
     import gymnasium
@@ -227,9 +227,7 @@ class AllocationEnv(WeakFeedbackEnv):
 
     def __init__(self, problem: AllocationProblem, horizon: int = HORIZON, spend_all: bool = True) -> None:
         super().__init__(problem, (AllocationProblem,), horizon)
-        if not isinstance(spend_all, (bool, np.bool_)):
-            raise ValueError(f"spend_all must be True or False, got {brief(spend_all)}")
-        self.spend_all = bool(spend_all)
+        self.spend_all = flag("spend_all", spend_all)
         self.observation_space = spaces.Box(0.0, 1.0, shape=(problem.arms,), dtype=np.float64)
         self.action_space = spaces.Box(0.0, 1.0, shape=(problem.arms,), dtype=np.float64)
         self._allocation = np.zeros(problem.arms)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from weakfeedback.live.cascade import Cascade, decides_within
 from weakfeedback.live.stages import Rows
 from weakfeedback.settings.catalog import policy_class
-from weakfeedback.validate import brief, number
+from weakfeedback.validate import brief, fraction
 
 BATCH = 64  # samples of the rest that are decided at a time, after every answer
 
@@ -134,9 +134,7 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"policy must be the name of a policy, got {brief(self.policy)}")
         if not self._is_stepwise() and hasattr(policy_class("cascade", self._policy()), "wants_label"):
             raise ValueError(f"policy must be one that buys no labels, got {self.policy!r}")
-        share = number("holdout", self.holdout, above=0.0)
-        if share >= 1.0:
-            raise ValueError(f"holdout must be a number between 0 and 1, got {brief(self.holdout)}")
+        share = fraction("holdout", self.holdout)
         X, y = indexable(X, y)
         validate_data(self, X, skip_check_array=True)
         random = check_random_state(self.random_state)

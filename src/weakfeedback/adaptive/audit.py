@@ -10,9 +10,8 @@ import numpy as np
 
 from weakfeedback.adaptive.arguments import stage_costs
 from weakfeedback.adaptive.problem import AdaptiveProblem
-from weakfeedback.cascade.audit import checked_level
 from weakfeedback.contract.decisions import checked_bool
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import brief, fraction, integer, number
 from weakfeedback.words import STAGES, Words
 
 CHEAPER = "cheaper than every fixed stage"
@@ -99,11 +98,9 @@ def audit_stops(
     >>> found.verdict, round(found.cost, 3), [round(cost, 2) for cost in found.fixed_costs]
     ('cheaper than every fixed stage', 0.03, [0.21, 0.11])
     """
-    prices, error, level = (
-        stage_costs(costs),
-        number("error_cost", error_cost, above=0.0),
-        checked_level(alpha),
-    )
+    prices = stage_costs(costs)
+    error = number("error_cost", error_cost, above=0.0)
+    level = fraction("alpha", alpha)
     table = np.asarray(wrong, dtype=bool)
     if table.ndim != 2 or table.shape[1] != prices.size or len(table) < 2:
         raise ValueError(f"wrong must be bools of shape (n, {prices.size}), n >= 2, got {brief(wrong)}")

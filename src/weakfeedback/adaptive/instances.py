@@ -36,9 +36,8 @@ class Instance(Described):
     data: str
     costs: tuple[float, ...]
     setting: str = "adaptive"
-    _record: Loader | None = field(
-        default=None, kw_only=True, repr=False, compare=False
-    )  # None: recorded answers
+    # None: recorded answers
+    _record: Loader | None = field(default=None, kw_only=True, repr=False, compare=False)
 
 
 def load(name: str, data: Any = None) -> AdaptiveProblem:

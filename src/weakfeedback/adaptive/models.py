@@ -12,10 +12,11 @@ from weakfeedback.adaptive.arguments import stage_costs
 from weakfeedback.adaptive.policies.promise import CENTRE, Promise
 from weakfeedback.contract.models import rows_of
 
+# tables of Promise with a row per model
 BY_MODEL = (
     *("calls", "call_score", "call_scored", "call_label", "call_group", "comparisons"),
     *("score", "scored", "label", "place", "D", "ranks", "ranked"),
-)  # tables of Promise with a row per model
+)
 
 
 def with_models(policy: Promise, costs: Any, kept: Sequence[int], reference: int) -> Promise:

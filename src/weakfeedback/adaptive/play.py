@@ -31,9 +31,8 @@ def play(policy, world, world_rng, rng, marks, counts, table):
         arm = 0
         world.show(row, 0, outputs, scores)  # 2. the first stage is run
         while arm < K - 1:
-            more = (
-                policy.go_on(arm, outputs[: arm + 1], scores[: arm + 1], rng) + 0
-            )  # 3. the policy decides whether to go on
+            # 3. the policy decides whether to go on
+            more = policy.go_on(arm, outputs[: arm + 1], scores[: arm + 1], rng) + 0
             if more != 0 and more != 1:
                 return t
             if more == 0:

@@ -51,9 +51,8 @@ def induce(states: list[np.ndarray], loss: np.ndarray, costs: np.ndarray) -> tup
     The decision may depend only on the state; ties stop. Also return the value of every row's state at its stop.
     """
     n, K = loss.shape
-    value = loss[:, K - 1].astype(
-        float
-    )  # per row: the value of its state at the current stage, further costs included
+    # per row: the value of its state at the current stage, further costs included
+    value = loss[:, K - 1].astype(float)
     stops = np.full(n, K - 1)
     for k in range(K - 2, -1, -1):
         size = np.bincount(states[k])
@@ -129,9 +128,8 @@ def _improved(k: int, thresholds: np.ndarray, paid: np.ndarray, scores: np.ndarr
     """Return the best threshold of one stage when the others are given."""
     earlier, later = thresholds.copy(), thresholds.copy()
     earlier[k:], later[: k + 1] = np.inf, np.inf
-    reached = (
-        threshold_stops(scores[:, : k + 2], earlier[: k + 1]) > k
-    )  # only the stages before k can stop them
+    # only the stages before k can stop them
+    reached = threshold_stops(scores[:, : k + 2], earlier[: k + 1]) > k
     rows = np.flatnonzero(reached)
     if not rows.size:
         return float(thresholds[k])

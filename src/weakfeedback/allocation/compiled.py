@@ -11,10 +11,8 @@ from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.kernels.knapsack import pack_levels
 from weakfeedback.validate import brief, plain
 
-FLOAT, BOOL = (
-    np.dtype(np.float64),
-    np.dtype(np.bool_),
-)  # made once: looking up attributes takes longer than making the arrays
+# made once: looking up attributes takes longer than making the arrays
+FLOAT, BOOL = (np.dtype(np.float64), np.dtype(np.bool_))
 
 
 @functools.cache
@@ -53,9 +51,8 @@ def knapsack(values: Any, weights: Any, capacity: Any) -> np.ndarray:
         given = ", ".join(map(brief, (values, weights, capacity)))
         raise ValueError(f"values, weights and capacity must be numbers, got {given}") from None
     if v.ndim == w.ndim == 1:
-        chosen = np.empty(
-            v.size, BOOL
-        )  # passed as an argument, as returning an array takes longer than creating one
+        # passed as an argument, as returning an array takes longer than creating one
+        chosen = np.empty(v.size, BOOL)
         if (_solve or _prepare())(v, w, room, chosen):
             return chosen
     raise ValueError(_complaint(v, w, room))

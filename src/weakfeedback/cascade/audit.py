@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.validate import brief, cumulative_costs, integer, number
+from weakfeedback.validate import cumulative_costs, fraction, integer
 from weakfeedback.words import STAGES, Words
 
 OPTIMAL = "optimal"
@@ -119,7 +119,7 @@ def audit_arm(
     K = C.size
     a = integer("arm", arm, 0, K - 1)
     n = integer("items", items, 0)
-    level = checked_level(alpha)
+    level = fraction("alpha", alpha)
     table = np.asarray(wrong, dtype=bool).reshape(-1, a + 1)
     if len(table) > n or (a > 0 and n == 0):
         raise ValueError(
@@ -150,14 +150,6 @@ def audit_arm(
     elif lower > 0.0:
         verdict = WRONG if settled_arm(C, D, N) == a else OTHER
     return Audit(a, lower, upper, verdict, n, len(table), level, tuple(against))
-
-
-def checked_level(alpha: Any) -> float:
-    """Return ``alpha``, which must be between 0 and 1."""
-    level = number("alpha", alpha, above=0.0)
-    if level >= 1.0:
-        raise ValueError(f"alpha must be a number between 0 and 1, got {brief(alpha)}")
-    return level
 
 
 def bonett_price(plus: int, minus: int, n: int, level: float) -> tuple[float, float]:

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.plaintext import counted
-from weakfeedback.validate import brief, cumulative_costs, number
+from weakfeedback.validate import brief, cumulative_costs, fraction
 from weakfeedback.words import STAGES, Words
 
 FIRST = "first-optimal"
@@ -94,10 +94,7 @@ class Certificate:
 
 def certificate_level(alpha: Any) -> float:
     """Return ``alpha``, which must be above 0 and below 1."""
-    level = number("alpha", alpha, above=0.0)
-    if level >= 1.0:
-        raise ValueError(f"alpha must be a number below 1, got {brief(alpha)}")
-    return level
+    return fraction("alpha", alpha, "below 1")
 
 
 def certify(costs: Any, compared: Any, disagreed: Any, alpha: float = 0.05) -> Certificate:
@@ -209,9 +206,8 @@ def _decide(
     rate = np.divide(d, n, out=np.full(np.shape(n), 0.5), where=n > 0.0)
     out = _excluded(n, d, np.minimum(gaps, 1.0), limit)
     beyond = (gaps > 1.0) | (out & (gaps > rate))  # C_j - C_i is above the upper limit: j is excluded
-    within = (gaps <= 0.0) | (
-        out & (gaps < rate)
-    )  # C_j - C_i is not above the lower limit: i fails against j
+    # C_j - C_i is not above the lower limit: i fails against j
+    within = (gaps <= 0.0) | (out & (gaps < rate))
     first, second = np.triu_indices(arms, 1)
     excludes, fails = np.zeros((2, *np.shape(n)[:-1], arms, arms), dtype=bool)
     excludes[..., first, second] = beyond

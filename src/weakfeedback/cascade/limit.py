@@ -205,9 +205,8 @@ class _Outputs:
         while True:
             nu = self._centred(nu, sharp * weight, sums, slope, offset)
             value = float(eta @ self.divergences(nu))
-            if count / sharp <= INNER_GAP * max(
-                value, INNER_GAP
-            ):  # the gap to the minimum is at most count / sharp
+            # the gap to the minimum is at most count / sharp
+            if count / sharp <= INNER_GAP * max(value, INNER_GAP):
                 return nu
             sharp *= 30.0
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.validate import brief, number, vector
+from weakfeedback.validate import brief, fraction, number, vector
 
 PROMISE = (
     "The saving is right only if each stage is calibrated given the earlier ones: "
@@ -114,7 +114,7 @@ def chain(predictions: Any, scale: float = 1.0, alpha: float = 0.05) -> Chain:
     (0.25, 0.25, 0.25)
     """
     answers, size = _table(predictions), number("scale", scale, above=0.0)
-    level = _level(alpha)
+    level = fraction("alpha", alpha, "below 1")
     arms = answers.shape[1]
     chains = list(itertools.combinations(range(arms), 3))
     z = _quantile(level, max(len(chains), 1))
@@ -157,7 +157,7 @@ def calibration(truth: Any, predictions: Any, scale: float = 1.0, alpha: float =
     """
     answers, size = _table(predictions), number("scale", scale, above=0.0)
     right = vector("truth", truth, size=len(answers))
-    level = _level(alpha)
+    level = fraction("alpha", alpha, "below 1")
     last = answers.shape[1] - 1
     z = _quantile(level, max(last, 1))
     bias = {
@@ -203,13 +203,6 @@ def _interval_of_sums(n: Any, total: Any, squares: Any, z: float) -> Interval:
 
 def _broken(gaps: dict[tuple[int, int, int], Interval]) -> tuple[tuple[int, int, int], ...]:
     return tuple(c for c, (mean, low, high) in gaps.items() if not low <= 0.0 <= high and abs(mean) > 1e-12)
-
-
-def _level(alpha: Any) -> float:
-    level = number("alpha", alpha, above=0.0)
-    if level >= 1.0:
-        raise ValueError(f"alpha must be a number below 1, got {brief(alpha)}")
-    return level
 
 
 def _quantile(alpha: float, tests: int) -> float:

@@ -23,9 +23,8 @@ def play(policy, world, world_rng, rng, marks, pulls, table):
     Return 0, or the round in which the policy chose an arm that does not exist.
     """
     K = pulls.size
-    seen = np.full(
-        K, NOTHING, world.rows.dtype
-    )  # holds only what this policy has observed, in this round or before
+    # holds only what this policy has observed, in this round or before
+    seen = np.full(K, NOTHING, world.rows.dtype)
     played = 0
     for k in range(K):
         played += pulls[k]

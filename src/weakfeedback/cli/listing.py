@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 
 KINDS = ("settings", "policies", "instances", "experiments")
-SHORT, LONG = (
-    15,
-    18,
-)  # columns for the name of an instance, with its weak dominance or alone; most are shorter
+# columns for the name of an instance, with its weak dominance or alone; most are shorter
+SHORT, LONG = (15, 18)
 NUMBERS = ("final regret", "95 % interval")
 UNBROKEN = (*NUMBERS, "claim", "verdict")  # columns whose cells stay on one line
 WIDTH = 80  # columns, unless the terminal is wider

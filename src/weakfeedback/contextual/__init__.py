@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from weakfeedback.contextual.policies.baselines import FixedArm as FixedArm
     from weakfeedback.contextual.policies.baselines import RandomArm as RandomArm
     from weakfeedback.contextual.policies.supervised import Supervised as Supervised
+    from weakfeedback.contextual.policies.uss_mean import UssMean as UssMean
     from weakfeedback.contextual.policies.uss_pd import UssPd as UssPd
     from weakfeedback.contextual.policies.uss_pd_ridge import UssPdRidge as UssPdRidge
     from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs as UssPdTs

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from weakfeedback.validate import brief, integer, number
+import numpy as np
+
+from weakfeedback.validate import brief, integer
 
 LEAST_RIDGE = 1e-12  # with less, rounding makes the first matrices singular
 
@@ -13,12 +15,20 @@ def pairs(arms: int) -> tuple[list[int], list[int]]:
     return [i for i, _ in both], [j for _, j in both]
 
 
-def probability(name: str, value: Any) -> float:
-    """Validate a number strictly between 0 and 1."""
-    real = number(name, value, above=0.0)
-    if real >= 1.0:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {brief(value)}")
-    return real
+def layout(stop: Any, width: int, blocks: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return for each regression its matrix, and for each matrix the arm that shows it and where its features begin.
+
+    Regression m is observed from arm ``stop[m]`` on. Those that see the same rounds and features share a matrix; with
+    ``blocks`` each has ``width`` features of its own.
+    """
+    own = np.arange(len(stop)) if blocks else np.unique(stop, return_inverse=True)[1]
+    slot = own.astype(np.int64).reshape(len(stop))
+    slots = int(own.max()) + 1 if len(stop) else 0
+    reach, begins = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
+    for m in range(len(stop)):
+        reach[slot[m]] = stop[m]
+        begins[slot[m]] = m * width if blocks else 0
+    return slot, reach, begins
 
 
 def forced_rounds(forced: Any, limit: Any) -> tuple[bool, int]:

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from weakfeedback.contextual.arguments import LEAST_RIDGE, kept, pairs, per_pair_fits, probability
+from weakfeedback.contextual.arguments import LEAST_RIDGE, kept, pairs, per_pair_fits
 from weakfeedback.contextual.glm import Regressions
 from weakfeedback.kernels.linalg import copy_block, inner, logistic
 from weakfeedback.kernels.loops import disagreements
-from weakfeedback.validate import MOST_INPUTS, cumulative_costs, limited, number
+from weakfeedback.validate import MOST_INPUTS, cumulative_costs, fraction, limited, number
 
 
 class PairRegressions(Regressions):
@@ -64,7 +64,7 @@ class PairwiseDisagreement(PairRegressions):
 
     def __init__(self, costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair, keep):
         super().__init__(costs, dimension, tolerance, ridge, per_pair, keep)
-        self.delta = probability("delta", delta)
+        self.delta = fraction("delta", delta)
         self.sigma = number("sigma", sigma, above=0.0)
         self.kappa = number("kappa", kappa, above=0.0)
 

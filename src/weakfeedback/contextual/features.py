@@ -142,9 +142,8 @@ class PairFeatures:
 def context_table(name: str, value: Any) -> np.ndarray:
     """Validate an array of finite floats, one row per context."""
     try:
-        if (
-            np.asarray(plain(value)).dtype.kind not in "biufO"
-        ):  # text and complex numbers would pass for floats
+        # text and complex numbers would pass for floats
+        if np.asarray(plain(value)).dtype.kind not in "biufO":
             raise TypeError
         table = np.array(value, dtype=float)
     except (TypeError, ValueError, OverflowError):

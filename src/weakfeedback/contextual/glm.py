@@ -32,6 +32,7 @@ import math
 
 import numpy as np
 
+from weakfeedback.contextual.arguments import layout
 from weakfeedback.contextual.history import BLOCK, History
 from weakfeedback.kernels.linalg import (
     add_half_rows,
@@ -80,14 +81,9 @@ class Regressions(History):
         self.ridge = ridge
         self.ready = False  # whether there are estimates
         self.stop = np.array(stop, dtype=np.int64)
-        own = np.arange(M) if blocks else np.unique(self.stop, return_inverse=True)[1]
-        self.slot = own.astype(np.int64).reshape(M)  # the index of the V of regression m
-        slots = int(own.max()) + 1 if M else 0
-        self.reach = np.zeros(slots, dtype=np.int64)  # the arm from which V[s] is observed
-        self.begins = np.zeros(slots, dtype=np.int64)  # where its features begin in phi
-        for m in range(M):
-            self.reach[self.slot[m]] = self.stop[m]
-            self.begins[self.slot[m]] = m * self.d if blocks else 0
+        # the index of the V of regression m; the arm from which V[s] is observed; where its features begin in phi
+        self.slot, self.reach, self.begins = layout(self.stop, self.d, blocks)
+        slots = self.reach.size
         self.V = np.zeros((slots, self.d, self.d))
         for k in range(self.d):
             self.V[:, k, k] = ridge

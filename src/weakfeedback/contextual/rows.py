@@ -126,9 +126,8 @@ class ContextRows(FrozenProblem):
         """Check counts of shape (..., K + extra) and make the measures that both kinds have."""
         table = counts_table("counts", counts, self.arms + extra)
         cost = np.zeros(table.shape[:-1])
-        for arm in range(
-            self.arms
-        ):  # in index order, so that the result does not depend on how the counts are batched
+        # in index order, so that the result does not depend on how the counts are batched
+        for arm in range(self.arms):
             cost += table[..., arm] * self.costs[arm]
         return table, {"regret": table[..., self.arms] * self._unit, "cost": cost}
 

@@ -48,6 +48,7 @@ SETTING = Setting(
             "USS-PD": "uss_pd:UssPd",
             "USS-PD-lambdaI": "uss_pd_ridge:UssPdRidge",
             "USS-PD-TS": "uss_pd_ts:UssPdTs",
+            "USS-mean": "uss_mean:UssMean",
             "Supervised": "supervised:Supervised",
             "Fixed": "baselines:FixedArm",
             "Random": "baselines:RandomArm",

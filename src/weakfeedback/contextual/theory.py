@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.contextual.arguments import pairs, probability
+from weakfeedback.contextual.arguments import pairs
 from weakfeedback.contextual.assumptions import fit_logistic
 from weakfeedback.contextual.glm import confidence
 from weakfeedback.contextual.problem import RealizableProblem
 from weakfeedback.contextual.rows import TIE, ContextRows
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import fraction, integer, number
 
 LIPSCHITZ = 0.25  # k_mu of the logistic function
 
@@ -329,6 +329,6 @@ def _tail(arms: int, delta: float) -> float:
 def _settings(dimension: Any, arms: Any, delta: Any, sigma: Any, kappa: Any) -> None:
     integer("dimension", dimension, 1)
     integer("arms", arms, 1)
-    probability("delta", delta)
+    fraction("delta", delta)
     number("sigma", sigma, above=0.0)
     number("kappa", kappa, above=0.0)

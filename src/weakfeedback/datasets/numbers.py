@@ -17,12 +17,8 @@ SETS = ("diabetes", "friedman1", "friedman2", "friedman3")
 FOLDS = 5
 ROWS = 1000  # of the functions of Friedman
 NOISE = {"friedman1": 1.0, "friedman2": 125.0, "friedman3": 0.1}
-FIRST = {
-    "diabetes": (0, 3),
-    "friedman1": (0, 4),
-    "friedman2": (0, 2),
-    "friedman3": (0, 2),
-}  # what the tree sees
+# what the tree sees
+FIRST = {"diabetes": (0, 3), "friedman1": (0, 4), "friedman2": (0, 2), "friedman3": (0, 2)}
 DIGITS = 6
 
 
@@ -46,7 +42,7 @@ def numeric_cascade(name: str, stacked: bool = True) -> Numbers:
     """
     if name not in SETS:
         raise ValueError(f"name must be one of {', '.join(SETS)}, got {brief(name)}")
-    x, y = _data(name)
+    x, y = numeric_data(name)
     truth = y / y.std()
     columns = np.column_stack(
         [
@@ -85,7 +81,8 @@ def stack(truth: Any, predictions: Any, folds: int = 1) -> np.ndarray:
     return found
 
 
-def _data(name: str) -> tuple[np.ndarray, np.ndarray]:
+def numeric_data(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the features and the target of the rows of `numeric_cascade`, in its order."""
     from sklearn import datasets
 
     if name == "diabetes":

@@ -20,9 +20,8 @@ from weakfeedback.datasets.logistic import fit_logistic
 FOLDS = 10
 DIGITS = 6  # decimals of a score
 WIDTH = 200.0  # squared distance between digits over which the belief in a neighbour falls by the factor e
-Stage = Callable[
-    [np.ndarray, np.ndarray, np.ndarray], np.ndarray
-]  # train rows, their target, rows -> chances
+# train rows, their target, rows -> chances
+Stage = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 class Recorded(NamedTuple):

@@ -310,9 +310,8 @@ def _automatic_label(name: str, k: int, entries: list[PolicyEntry], place: Place
     """Return the policy's name with the options in which it differs from other entries of the same policy."""
 
     def shown(j: int) -> dict[str, Any]:
-        swept = (
-            place.key if place is not None and j in place.policies else None
-        )  # the same for all its values
+        # the same for all its values
+        swept = place.key if place is not None and j in place.policies else None
         return {option: value for option, value in entries[j].options.items() if option != swept}
 
     same = [shown(j) for j, other in enumerate(entries) if other.policy.lower() == entries[k].policy.lower()]

@@ -138,9 +138,8 @@ class Log:
                     continue
             elif pauses > 0 and (not self._turn.is_free() or (shared and not first)):
                 pauses -= 1
-                time.sleep(
-                    PAUSE
-                )  # the thread whose event comes first writes for all, unless it was interrupted
+                # the thread whose event comes first writes for all, unless it was interrupted
+                time.sleep(PAUSE)
                 continue
             self._turn.run(work)
             return

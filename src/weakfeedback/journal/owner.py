@@ -53,9 +53,8 @@ class Owner:
             words = _read(self._descriptor)
             self.release()
             raise OwnedElsewhere(f"{path} is in use by {words}: close it there first")
-        self.previous = _line(
-            self._descriptor, 0
-        )  # who owned it before; "" if nobody has, or the power failed
+        # who owned it before; "" if nobody has, or the power failed
+        self.previous = _line(self._descriptor, 0)
         self.mark = _line(self._descriptor, 1)  # of the previous owner
         _write(self._descriptor, 0, f"process {self.pid} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
         _owners.add(self)

@@ -12,6 +12,7 @@ Discard what is in memory then, because another process may own the store by now
 """
 
 import errno
+import logging
 import os
 import socket
 import weakref
@@ -19,6 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from weakfeedback._version import __version__
 from weakfeedback.journal.events import JournalError, OwnershipLost, Row, StoreUnavailable
 from weakfeedback.journal.owner import check_process
 from weakfeedback.journal.session import (
@@ -37,6 +39,9 @@ from weakfeedback.journal.sql import SqlStore, Tails, check_schema
 
 TransactionStatus = psycopg.pq.TransactionStatus
 T = TypeVar("T")
+COPIED = ("meta", "learner", "event", "snapshot", "owner")
+
+log = logging.getLogger("weakfeedback.journal")
 
 _OPEN_INDEX = "CREATE INDEX event_open ON event (learner, decision, seq) WHERE kind IN ('decide', 'begin')"
 # indexed texts use byte order: the order of a locale changes with the operating system
@@ -174,9 +179,8 @@ class PostgresStore(SqlStore):
             with suppress(psycopg.Error, JournalError, StoreUnavailable):  # nothing is lost without it
                 if self._lock is not None and self._lost is None:
                     self._transaction(self._note_heads)
-            with suppress(
-                psycopg.Error
-            ):  # the server would release it too, but some time after the session's end
+            # the server would release it too, but some time after the session's end
+            with suppress(psycopg.Error):
                 if self._lock is not None and self._lost is None:
                     connection.execute("SELECT pg_advisory_unlock_all()")
         finally:
@@ -202,6 +206,10 @@ class PostgresStore(SqlStore):
                     known = {key.decode(): value.decode(errors="replace") for key, value in rows}
             check_schema(self.place, known, found == _DESCRIBED)
             if self._lock is not None:
+                if self._all("SELECT to_regclass('event_open') IS NULL")[0][
+                    0
+                ]:  # a store of an earlier version
+                    self._copy_checked()
                 self._own(self._add_index, member)
                 self._note_package()
         self._run(lambda: self._consistent(self._check_ends))
@@ -214,8 +222,63 @@ class PostgresStore(SqlStore):
         database.adapters.register_loader("text", _Bytes)
 
     def _add_index(self) -> None:
-        if self._all("SELECT to_regclass('event_open') IS NULL")[0][0]:  # a store of an earlier version
-            self._all(_OPEN_INDEX)
+        self._all(_OPEN_INDEX.replace("INDEX", "INDEX IF NOT EXISTS"))
+
+    def _copy_checked(self) -> None:
+        """Copy a store of an earlier version into a schema beside it before it is changed, and read all of the copy."""
+        end = f"_before_{__version__}"
+        copy = self._schema[: 63 - len(end)] + end
+        stays = f"{self.place} is of an earlier version, and stays as it is"
+        try:
+            made = self._committed(lambda: self._copy(copy), begin="BEGIN ISOLATION LEVEL REPEATABLE READ")
+        except psycopg.errors.InsufficientPrivilege as problem:
+            words = f"for no copy can be made in a schema {copy}: {line_of(problem)}"
+            raise JournalError(f"{stays}, {words}") from None
+        if made is None:
+            raise JournalError(
+                f"{stays}, for there is a schema {copy} that is not a copy of it: drop it first"
+            )
+        store = PostgresStore(f"{self.place}: its copy in {copy}", self._again(), None, self._again)
+        try:
+            store._prepare(copy, False, None)
+            problems = store.integrity()
+        except JournalError as problem:
+            problems = [str(problem)]
+        finally:
+            store.close()
+        if problems:
+            if made:
+                self._all(f"DROP SCHEMA {_quoted(copy)} CASCADE")
+            raise JournalError(f"{stays}, for its copy is not sound: {problems[0]}")
+        log.warning(
+            "%s is of an earlier version: it was copied into the schema %s, and is changed", self.place, copy
+        )
+
+    def _copy(self, copy: str) -> bool | None:
+        """Copy all rows into a new schema; False if they were there already, None if something else is there."""
+        if self._all("SELECT to_regnamespace(?) IS NOT NULL", _quoted(copy))[0][0]:
+            return False if self._is_copied(copy) else None
+        self._all(f"CREATE SCHEMA {_quoted(copy)}")
+        self._all(f"SET LOCAL search_path = {_quoted(copy)}, pg_temp")
+        for command in _TABLES[:-1]:
+            if command != _OPEN_INDEX:
+                self._all(command)
+        for table in COPIED:
+            self._all(f"INSERT INTO {table} SELECT * FROM {_quoted(self._schema)}.{table}")
+        self._all(f"SET LOCAL search_path = {_quoted(self._schema)}, pg_temp")
+        if not self._is_copied(copy):
+            raise JournalError(f"{self.place}: its copy in the schema {copy} has other rows")
+        return True
+
+    def _is_copied(self, copy: str) -> bool:
+        """Whether another schema has the same rows, told from their numbers and sums of their hashes."""
+        sums = "SELECT count(*), coalesce(sum(hashtextextended(one::text, 0)::numeric), 0) FROM {}.{} AS one"
+        return all(
+            self._all("SELECT to_regclass(?) IS NOT NULL", f"{_quoted(copy)}.{table}")[0][0]
+            and self._all(sums.format(_quoted(self._schema), table))
+            == self._all(sums.format(_quoted(copy), table))
+            for table in COPIED
+        )
 
     def _own(self, first: Callable[[], None], member: tuple[int, str] | None) -> None:
         """Begin a new epoch, which ends the epochs of all earlier owners; a member lets those of others be."""
@@ -349,16 +412,14 @@ class PostgresStore(SqlStore):
         return lock_of(f"{self._schema} {what}")
 
     def _end_session(self, command: str, member: int) -> None:
-        with suppress(
-            psycopg.errors.InsufficientPrivilege
-        ):  # of another user: the server will notice some time
+        # of another user: the server will notice some time
+        with suppress(psycopg.errors.InsufficientPrivilege):
             self._all(command, member)
 
     def _reserve(self) -> None:
         if self.shards is not None:
-            self._all(
-                "SET LOCAL lock_timeout = '2s'"
-            )  # not for ever, should a session be stopped that has it
+            # not for ever, should a session be stopped that has it
+            self._all("SET LOCAL lock_timeout = '2s'")
             self._all("LOCK TABLE learner IN SHARE ROW EXCLUSIVE MODE")
             self._all("SET LOCAL lock_timeout = 0")
 
@@ -374,6 +435,11 @@ class PostgresStore(SqlStore):
     def _look(self) -> list[str]:
         counted = self._all("SELECT count(*) FROM owner")[0][0]
         return [] if counted == 1 else [f"{self.place}: its owners cannot be counted"]
+
+
+def _quoted(name: str) -> str:
+    """Return the name of a schema as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 class _Bytes(psycopg.adapt.Loader):

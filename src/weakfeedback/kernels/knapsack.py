@@ -17,10 +17,8 @@ __all__ = ["CAPACITY_SLACK", "NODES", "pack", "pack_again", "pack_levels", "pack
 CAPACITY_SLACK = 1e-9  # relative tolerance on the capacity: six times 0.7 must fit into 4.2
 NODES = 1_000_000  # limit on the nodes of the search tree
 FEW_ITEMS = 40  # items: with more, a guess can rarely be proved optimal
-EXACT, COARSE = (
-    10_000,
-    1000,
-)  # levels: with more than EXACT the table that replaces a long search has about COARSE
+# levels: with more than EXACT the table that replaces a long search has about COARSE
+EXACT, COARSE = (10_000, 1000)
 CELLS = 100_000_000  # maximum number of cells in the table of the dynamic programme
 BETTER = 1.0 + 1e-12  # a set must be better by more than rounding errors
 TIE = 1e-10  # relative: sets whose values differ by less are equally good

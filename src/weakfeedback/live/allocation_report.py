@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 SLACK = 1e-9  # relative tolerance on amounts
 SURPRISES = 2  # so many outcomes at odds with thresholds are no accident
-FEW, FAR = (
-    20,
-    6.0,
-)  # outcomes on each side of a split, and standard errors between them, that show a gradual response
+# outcomes on each side of a split, and standard errors between them, that show a gradual response
+FEW, FAR = (20, 6.0)
 GRADUAL = (
     "the response looks gradual, or needs have changed: what was enough for long was not enough later; "
     "use response='gradual', or policy='CSB-TS-drift'"
@@ -158,9 +156,8 @@ class AllocationReport(Report):
         ]
         heads = ["arm", "gets", "in rounds", "threshold", f"mean {self.setting}", "seen in", "in all"]
         rows = [heads, *(self._row(i) for i in range(len(self.seen)))]
-        widths = [
-            max(map(len, column)) for column in zip(*rows)
-        ]  # as narrow as possible: terminals are narrow
+        # as narrow as possible: terminals are narrow
+        widths = [max(map(len, column)) for column in zip(*rows)]
         lines += ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths)) for row in rows]
         return "\n".join(lines)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.cascade.audit import Audit, audit_arm, checked_level
+from weakfeedback.cascade.audit import Audit, audit_arm
 from weakfeedback.cascade.movement import Calibration, calibration
 from weakfeedback.contract.decisions import checked_bool
 from weakfeedback.live.answers import (
@@ -31,6 +31,7 @@ from weakfeedback.live.games.adaptive import Progress, told_of
 from weakfeedback.live.label_source import LabelSource
 from weakfeedback.live.numbers import Squared, plain_number
 from weakfeedback.live.stages import Rows, Stage
+from weakfeedback.validate import fraction
 
 if TYPE_CHECKING:
     from weakfeedback.adaptive.audit import RuleAudit
@@ -62,7 +63,7 @@ def calibrated(
     """Return how far stages that answer with numbers are from calibrated."""
     if not isinstance(code.metric, Squared):
         raise ValueError("calibration is for answers that are numbers: give loss='squared'")
-    told, level = told_truth(truth, samples.size), checked_level(alpha)  # before any call is paid for
+    told, level = told_truth(truth, samples.size), fraction("alpha", alpha)  # before any call is paid for
     wanted = [plain_number(told[row]) for row in range(samples.size)]
     rows = run_stages(samples, stages, alone=True)
     answers = [[plain_number(answer) for answer in answers_of(labels_of(row), code.combine)] for row in rows]
@@ -120,7 +121,7 @@ def audit_stage(
     view: Any,
 ) -> Audit:
     """Return what the outputs of the stages up to ``arm``, and labels, say of it; ``calls`` were paid for them."""
-    level = checked_level(alpha)
+    level = fraction("alpha", alpha)
     counts, terms = view.counts, view.terms
     found = examine(outputs, ask, code.combine, code.compare, price)
     audit = audit_arm(terms.costs, arm, found.wrong, len(outputs), counts.differed, counts.compared, level)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.cascade.audit import Audit, checked_level
+from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
 from weakfeedback.cascade.movement import Calibration
 from weakfeedback.live import persistence
@@ -59,11 +59,17 @@ from weakfeedback.live.games.cascade import (
     prices_body,
     terms_of,
 )
-from weakfeedback.live.games.comparing import check_functions, content_of_pairs, stop_by_means, warm_body
+from weakfeedback.live.games.comparing import (
+    check_functions,
+    content_of_pairs,
+    first_passing,
+    stop_by_means,
+    warm_body,
+)
 from weakfeedback.live.games.promise import PromiseCounts, salt_of
 from weakfeedback.live.label_source import NO_LABEL, Bought, LabelSource, label_price_of
 from weakfeedback.live.live import Live
-from weakfeedback.live.numbers import Squared, loss_of
+from weakfeedback.live.numbers import Squared, check_metric, loss_of
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
 from weakfeedback.live.promise_report import PromiseCertificate, PromiseReport, promise_explanation
 from weakfeedback.live.report import counted
@@ -74,7 +80,7 @@ from weakfeedback.live.warning import warn_of_prices
 from weakfeedback.settings.catalog import POLICIES, canonical_name, make_policy, option_names
 from weakfeedback.settings.setting import find_name
 from weakfeedback.stats import add_up
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import fraction, integer, number
 
 if TYPE_CHECKING:
     from weakfeedback.adaptive.audit import RuleAudit
@@ -274,16 +280,12 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         self._unready = buys or (within and self._stages[0].elsewhere)
         self._unready = self._unready or any(stage.asynchronous for stage in self._stages)
         known = self._core.driver.origin.name
-        if (
-            known in LEARNERS if within else known not in (None, "Fixed", "Random")
-        ):  # one that learns where to stop
+        # one that learns where to stop
+        if known in LEARNERS if within else known not in (None, "Fixed", "Random"):
             warn_of_prices(terms.stage_costs[1:2], terms.error_cost, self._words)
 
     def _check_metric(self, name: str, metric: Any, compare: Any) -> None:
-        if not callable(metric):
-            raise ValueError(f"metric must be a callable or None, got {short(metric)}")
-        if compare is not None:
-            raise ValueError("metric must not be given together with compare: one of them says what differs")
+        check_metric(metric, compare)
         if self._game.binary or self._game.label_price is not None:
             raise ValueError(f"{name} must not be given with {self._label}, which is for labels")
 
@@ -503,8 +505,8 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         """Continue with new prices; the counts stay. ``error_cost`` stays as it is if left out.
 
         Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-WD,
-        USS-PD, USS-PD-TS, Fixed, Random, and for those that decide after every answer, which keep what they need to
-        learn again. Other policies raise ValueError, and nothing has changed.
+        USS-mean, USS-PD, USS-PD-TS, Fixed, Random, and for those that decide after every answer, which keep what they
+        need to learn again. Other policies raise ValueError, and nothing has changed.
         """
         terms = self._core.terms
         error = self._stated_prices()[1] if error_cost is None else error_cost
@@ -607,7 +609,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         self._refuse_asynchronous()
         self._refuse_elsewhere()
         chosen = self._audited(arm, samples.size)
-        ask, level = teller(samples, truth), checked_level(alpha)  # before any call is paid for
+        ask, level = teller(samples, truth), fraction("alpha", alpha)  # before any call is paid for
         outputs = run_stages(samples, self._stages[: chosen + 1])
         calls = add_up(add_up(costs_of(seen, self._core.terms.prices)) for seen in outputs)
         return self._audit(outputs, ask, level, chosen, calls)
@@ -679,7 +681,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             raise ValueError(f"arm must be left out: {self._label} is compared with all of them")
         if items < 2:
             raise ValueError(f"items must be at least two samples, got {items}")
-        checked_level(alpha)
+        fraction("alpha", alpha)
 
     def _examine(self, rows: list[list[Any]], ask: Any, alpha: float) -> RuleAudit:
         core = self._core
@@ -814,6 +816,8 @@ def settled_at(view: View, stepwise: bool) -> int:
     counts = view.counts
     if stepwise:
         return int(np.argmax(counts.stops))
+    if counts.moved is not None:
+        return first_passing(view.terms.costs, counts.moved.means(counts.compared))
     return stop_by_means(view.terms.costs, counts.differed, counts.compared)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from weakfeedback.cascade.movement import PROMISE
 from weakfeedback.contextual.disagreement import PairwiseDisagreement
+from weakfeedback.contextual.policies.uss_mean import UssMean
 from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs
 from weakfeedback.kernels.linalg import logistic
 from weakfeedback.live.cascade_report import CascadeReport, going_on, needed_share, stop_at, why_there
@@ -70,7 +71,8 @@ class ContextualReport(CascadeReport):
             lines.append("still in the first rounds, which all go to the last stage")
         if self.kept or self.let_go:
             lines.append(f"{self.kept} observations kept, {self.let_go} older ones as a quadratic")
-        lines += [SELECTED, WEAK_DOMINANCE if self.numbers is None else PROMISE]
+        squared = self.numbers is not None and self.numbers.loss is not None
+        lines += [SELECTED, PROMISE if squared else WEAK_DOMINANCE]
         if self.lost_at_most is not None:
             lost = self.words.money(self.lost_at_most)
             lines.append(
@@ -124,22 +126,27 @@ class ContextRecord:
 
 
 def make_record(arm: int, policy: Any, phi: np.ndarray) -> ContextRecord:
-    """Return what the policy estimates about the disagreements at these features."""
-    if not isinstance(policy, (PairwiseDisagreement, UssPdTs)) or not policy.ready:
+    """Return what the policy estimates about the disagreements, or the distances, at these features."""
+    ready = policy.ready if isinstance(policy, (PairwiseDisagreement, UssPdTs)) else False
+    moves = isinstance(policy, UssMean) and bool((policy.n > 1.0).all())
+    if not ready and not moves:
         return ContextRecord(arm)
     estimate, bound = np.full((policy.K, policy.K), math.nan), np.full((policy.K, policy.K), math.nan)
     begins = policy.begins[policy.slot]
     x = phi[begins[:, None] + np.arange(policy.d)]  # the features of each regression
-    if isinstance(policy, UssPdTs):
+    if moves:
+        x, inverse = np.column_stack((np.ones(len(x)), x)), policy.W[policy.slot]
+        factor = NORMAL * np.sqrt(np.maximum(policy.left / policy.n, policy.n**-2.0))
+    elif isinstance(policy, UssPdTs):
         inverse, factor = policy.Q, np.full(policy.M, NORMAL * policy.scale)
     else:
         inverse, factor = policy.W[policy.slot], np.array([policy.bonus(m) for m in range(policy.M)])
     widths = np.sqrt(np.maximum(np.einsum("mi,mi->m", np.matmul(inverse, x[:, :, None])[:, :, 0], x), 0.0))
     centres = np.einsum("mi,mi->m", x, policy.theta)
-    for m in range(policy.M):
-        pair = policy.first[m], policy.stop[m]
-        estimate[pair] = logistic(centres[m])
-        bound[pair] = logistic(centres[m] + factor[m] * widths[m])
+    mean = float if moves else logistic
+    for m, pair in enumerate(zip(policy.first, policy.stop)):
+        estimate[pair] = mean(centres[m])
+        bound[pair] = mean(centres[m] + factor[m] * widths[m])
     return ContextRecord(arm, estimate, bound)
 
 
@@ -151,8 +158,9 @@ def context_explanation(
     policy: str,
     how: str = "",
     words: Words = STAGES,
+    apart: bool = False,
 ) -> str:
-    """Explain the choice of a stage, and ``how`` the policy decides."""
+    """Explain the choice of a stage, and ``how`` the policy decides; ``apart`` says that answers have distances."""
     K, arm = len(stage_costs), record.arm
     estimate, bound = record.estimate, record.bound
     total = np.cumsum(stage_costs) / error_cost
@@ -163,11 +171,13 @@ def context_explanation(
 
     def sentence(i: int, j: int) -> str:
         needed, high = needed_share(stage_costs, error_cost, i, j), float(bound[i, j])
-        verdict = "too seldom to pay" if high < needed else "often enough that it may pay"
-        return (
-            f"{going_on(words, stage_costs, needed, i, j)}; at this context {words.pair(i, j)} are estimated to differ "
-            f"{percent(float(estimate[i, j]))} of the time, at most {percent(high)}: {verdict}."
-        )
+        going = going_on(words, stage_costs, needed, i, j, apart)
+        seen = f"differ {percent(float(estimate[i, j]))} of the time, at most {percent(high)}"
+        if apart:
+            seen = f"be {estimate[i, j]:.3g} apart on average, at most {high:.3g}"
+        little, much = ("too little", "far enough") if apart else ("too seldom", "often enough")
+        verdict = f"{little} to pay" if high < needed else f"{much} that it may pay"
+        return f"{going}; at this context {words.pair(i, j)} are estimated to {seen}: {verdict}."
 
     lines = [stop_at(words, id, arm, K, policy)]
     if estimate is not None:

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.live import persistence
-from weakfeedback.live.answers import Comparer, as_array, content_of, freeze, output_list, sorted_pairs
+from weakfeedback.live.answers import (
+    Comparer,
+    Metric,
+    as_array,
+    content_of,
+    freeze,
+    output_list,
+    sorted_pairs,
+)
 from weakfeedback.live.cascade import checked_terms, repr_of, settled_at
 from weakfeedback.live.cascade_report import make_report
 from weakfeedback.live.context_report import ContextualReport, context_explanation, make_context_report
@@ -21,9 +29,9 @@ from weakfeedback.live.form import Form, from_state
 from weakfeedback.live.game import View
 from weakfeedback.live.games.cascade import Answer, Counts, Decision, Terms, prices_body
 from weakfeedback.live.games.comparing import content_of_pairs, warm_body
-from weakfeedback.live.games.contextual import Context, ContextualGame
+from weakfeedback.live.games.contextual import Context, ContextualGame, default_policy
 from weakfeedback.live.live import Live
-from weakfeedback.live.numbers import loss_of
+from weakfeedback.live.numbers import Squared, check_metric, loss_of
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.warning import warn_of_prices
@@ -48,13 +56,16 @@ class ContextualCascade(Live, Rounds):
     ----------
     stages, stage_costs, error_cost, combine, compare, timeout
         As for `Cascade`.
-    loss, scale
-        As for `Cascade`. The regressions learn from pairs that are sampled to differ with the probability of their
-        movement: a number is drawn for every pair of stages called when a round is learned.
-    policy : name or policy object
-        "USS-PD", "USS-PD-lambdaI", "USS-PD-TS", "Fixed" or "Random" with their options, or an object made for the
-        costs ``cumsum(stage_costs) / error_cost`` and the length of the features. "Supervised" is not available: it
-        learns from labels, and there are none.
+    metric, loss, scale
+        As for `Cascade`, given the context: with ``loss="squared"`` a stage must be calibrated given the earlier ones
+        and the context. "USS-mean" learns distances as they are. Other policies learn from pairs that are sampled to
+        differ with the probability of their distance: then a number is drawn for every pair of stages called when a
+        round is learned.
+    policy : name or policy object, optional
+        "USS-PD", "USS-mean", "USS-PD-lambdaI", "USS-PD-TS", "Fixed" or "Random" with their options, or an object made
+        for the costs ``cumsum(stage_costs) / error_cost`` and the length of the features. If left out, "USS-PD", and
+        "USS-mean" with ``loss`` or a ``metric``. "Supervised" is not available: it learns from labels, and there are
+        none.
     features : map, optional
         Takes contexts, shape (n, d), and returns their features, shape (n, d'): ``QuadraticFeatures(bound)``, a
         ``PairFeatures``, or your own. If left out, ``QuadraticFeatures(sqrt(d))``, for numbers from -1 to 1. The
@@ -89,12 +100,13 @@ class ContextualCascade(Live, Rounds):
         stages: Sequence[Any] | int,
         stage_costs: Any,
         error_cost: float = 1.0,
-        policy: Any = "USS-PD",
+        policy: Any = None,
         features: Any = None,
         seed: Any = None,
         *,
         combine: Callable[[list[Any]], Any] | None = None,
         compare: Callable[[Any, Any], Any] | None = None,
+        metric: Metric | None = None,
         loss: str | None = None,
         scale: float | None = None,
         timeout: float | None = None,
@@ -110,6 +122,12 @@ class ContextualCascade(Live, Rounds):
         terms = checked_terms(stage_costs, error_cost, K, combine, compare)
         self._contexts = Contexts(features)
         kept = None if keep is None else integer("keep", keep, 100)
+        squared = loss_of(loss, scale, metric, compare)
+        if metric is not None:
+            check_metric(metric, compare)
+        code = Comparer(compare, combine, squared or metric, proven=True)
+        if policy is None:
+            policy = default_policy(code.metric is not None)
         if isinstance(policy, str) and getattr(policy_class("contextual", policy), "sees_truth", False):
             raise ValueError(f"policy must be one that needs no labels, got {brief(policy)}")
         told: dict[str, Any] = {"per_pair": True} if self._contexts.per_pair else {}
@@ -126,14 +144,12 @@ class ContextualCascade(Live, Rounds):
             return make(str(origin.name), dimension, self._core.terms.costs, origin.options or {})
 
         named = isinstance(policy, str)
-        squared = loss_of(loss, scale, None, compare)
         if loss is None and scale is not None:
             options["scale"] = scale  # of a policy
-        code = Comparer(compare, combine, squared, proven=True)
         game = ContextualGame(K, code, limit, self._contexts, kept, resized if named else None)
         # The length of the features is not known yet: this policy checks the options, and is replaced later.
         first = lambda name, **o: make(name, max(1, K * (K - 1) // 2), terms.costs, o)  # noqa: E731
-        counts = Counts.of(K, moved=squared is not None)
+        counts = Counts.of(K, moved=code.metric is not None)
         self._begin(game, policy, first, seed, options, compiled, remember, counts, terms)
         self.speak(names)
         if self._core.driver.origin.name not in (None, "Fixed", "Random"):  # one that learns where to stop
@@ -313,7 +329,7 @@ class ContextualCascade(Live, Rounds):
             view.counts,
             certified=False,
             words=self._words,
-            loss=None if self._game.code.metric is None else "squared",
+            loss="squared" if isinstance(self._game.code.metric, Squared) else None,
             chained=False,
         )
         return make_context_report(base, view, terms.inputs, terms.dimension)
@@ -326,8 +342,9 @@ class ContextualCascade(Live, Rounds):
         """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
         record, terms = self._explained(id)
         how = str(getattr(self._core.driver.policy, "explained", ""))
+        apart = self._game.code.metric is not None
         return context_explanation(
-            int(id), record, terms.stage_costs, terms.error_cost, self._label, how, self._words
+            int(id), record, terms.stage_costs, terms.error_cost, self._label, how, self._words, apart
         )
 
     # -- saving
@@ -342,19 +359,27 @@ class ContextualCascade(Live, Rounds):
         policy: Any = None,
         combine: Callable[[list[Any]], Any] | None = None,
         compare: Callable[[Any, Any], Any] | None = None,
+        metric: Metric | None = None,
         compiled: bool = False,
         fresh_ids: bool = False,
     ) -> ContextualCascade:
         """Return the cascade that was saved to ``path``; it decides as if it had never stopped.
 
-        The stages, ``combine``, ``compare`` and a feature map of your own are code and not in the file: pass them
-        again. So is a policy of your own: pass a fresh object. A file that cannot be used raises `StateError`.
+        The stages, ``combine``, ``compare``, ``metric`` and a feature map of your own are code and not in the file:
+        pass them again. So is a policy of your own: pass a fresh object. A file that cannot be used raises
+        `StateError`.
 
         The file does not record ids that were issued after it was written. If there may be any (after a crash, or if
         a second object was loaded from the same file), pass ``fresh_ids=True``: ids then continue after a random gap,
         so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
         """
-        code = {"stages": stages, "features": features, "combine": combine, "compare": compare}
+        code = {
+            "stages": stages,
+            "features": features,
+            "combine": combine,
+            "compare": compare,
+            "metric": metric,
+        }
         found: ContextualCascade = persistence.load(cls, path, code, policy, compiled, fresh_ids)
         return found
 
@@ -368,9 +393,16 @@ class ContextualCascade(Live, Rounds):
         policy: Any = None,
         combine: Callable[[list[Any]], Any] | None = None,
         compare: Callable[[Any, Any], Any] | None = None,
+        metric: Metric | None = None,
         compiled: bool = False,
     ) -> ContextualCascade:
         """Return the cascade that gave ``state``; if ``stages`` is left out, they run elsewhere. See `load`."""
-        code = {"stages": stages, "features": features, "combine": combine, "compare": compare}
+        code = {
+            "stages": stages,
+            "features": features,
+            "combine": combine,
+            "compare": compare,
+            "metric": metric,
+        }
         found: ContextualCascade = from_state(cls, state, code, policy, compiled)
         return found

@@ -612,9 +612,8 @@ class Core:
 
     def awaited(self, id: int, content: Content) -> Any:
         """Return what was decided under a pending id, None if it has this answer already."""
-        if (
-            self.change is None and type(id) is int
-        ):  # one look, which needs no lock; the answer is checked again
+        # one look, which needs no lock; the answer is checked again
+        if self.change is None and type(id) is int:
             decided = self.ledger.waiting.get(id)
             if decided is not None:
                 return decided

@@ -120,6 +120,9 @@ class Compiled(Interpreted):
 
         super().__init__(policy)
         self._calls = Calls(policy, examples, rng, undrawn)
+        self._arrays: list[str] | None = (
+            None  # the fields that a backup of the twin must copy, if that is known
+        )
 
     def method(self, name: str) -> Callable[..., Any]:
         """Return a compiled method."""
@@ -133,6 +136,20 @@ class Compiled(Interpreted):
         """Return the policy, after updating its fields."""
         self._calls.write_back()
         return self.policy
+
+    def plan(self) -> None:
+        """Find out which fields a backup must copy, of the policy if its twin shares all that changes."""
+        super().plan()
+        self._arrays = self.copied
+        if not self._calls.shared:
+            self.copied = None
+
+    def backup(self) -> Backup:
+        """Return what `restore` needs to undo whatever a method of the twin does next."""
+        if self._arrays is None:
+            return super().backup()
+        now = self.fields()
+        return now.copy(), [(now[name], now[name].copy()) for name in self._arrays]
 
     def alter(self, change: Callable[[Any], None]) -> None:
         """Apply ``change`` to the policy object itself, and rebuild the twin."""
@@ -158,7 +175,7 @@ def driver_of(
             raise ValueError(
                 f"compiled must be False for {type(policy).__name__}, which cannot be compiled: {reason}"
             ) from None
-    elif origin.name is not None:
+    if origin.name is not None:
         driver.plan()
     driver.origin = origin
     driver.born = fresh(policy) if hasattr(policy, "__dict__") else policy

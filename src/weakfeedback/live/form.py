@@ -18,9 +18,8 @@ from weakfeedback.settings import catalog
 from weakfeedback.validate import brief, integer, number, vector
 
 COSTS = ("C", "c", "costs", "prices", "stage_costs")  # arguments of policies that change with the prices
-LEFT_OUT = (
-    object()
-)  # what reads an argument that the state does not have, so that an option may have its name
+# what reads an argument that the state does not have, so that an option may have its name
+LEFT_OUT = object()
 SEEDS = (np.random.SeedSequence, np.random.Generator)  # seeds that a journal does not hold
 
 

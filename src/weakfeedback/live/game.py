@@ -71,9 +71,8 @@ class Game(Protocol):
     form: Form
     refuses: Mapping[str, str]  # operation -> why this game does not offer it
     alters: Mapping[str, Alter]  # by the kind of the event
-    resize: (
-        Callable[[Any, tuple[Any, ...]], tuple[Any, Any] | None] | None
-    )  # policy and terms for a first context
+    # policy and terms for a first context
+    resize: Callable[[Any, tuple[Any, ...]], tuple[Any, Any] | None] | None
     wants: Callable[[Any, np.random.Generator], bool] | None  # whether a label is bought; changes nothing
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:

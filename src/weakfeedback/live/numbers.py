@@ -16,7 +16,7 @@ import numpy as np
 
 from weakfeedback.cascade.movement import Chain, chain_of_sums
 from weakfeedback.live import storage
-from weakfeedback.live.answers import Comparer, short
+from weakfeedback.live.answers import Comparer, freeze, sample_disagreements, short
 from weakfeedback.live.form import LEFT_OUT
 from weakfeedback.live.report import QUANTILE
 from weakfeedback.live.storage import StateError, require
@@ -72,6 +72,19 @@ def is_numeric(code: Comparer, policy: Any) -> bool:
     return code.metric is not None and bool(getattr(policy, "numeric_outputs", False))
 
 
+def learned(far: np.ndarray, numeric: bool, rng: np.random.Generator) -> np.ndarray:
+    """Return what a policy learns of distances: the distances, or which pairs are sampled to differ."""
+    return freeze(far) if numeric else sample_disagreements(far, rng)
+
+
+def check_metric(metric: Any, compare: Any) -> None:
+    """Reject a metric that is none, or that stands beside ``compare``."""
+    if not callable(metric):
+        raise ValueError(f"metric must be a callable or None, got {short(metric)}")
+    if compare is not None:
+        raise ValueError("metric must not be given together with compare: one of them says what differs")
+
+
 class Moved(NamedTuple):
     """Sums over all comparisons of stages i < j, and of chains i < j < k. Immutable, as the counts are."""
 
@@ -117,6 +130,11 @@ class Moved(NamedTuple):
             sound = sound and bool((sums >= 0.0).all() and (sums <= compared * (1.0 + 1e-9)).all())
         if not sound:
             raise StateError("the movements contradict the counts")
+        return found
+
+    def means(self, compared: np.ndarray) -> np.ndarray:
+        """Return the mean distance of each pair i < j, infinite before two comparisons."""
+        found: np.ndarray = np.where(compared > 1, self.total / np.maximum(compared, 1), math.inf)
         return found
 
     def intervals(self, compared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from weakfeedback.live import persistence
 from weakfeedback.live.errors import FeedbackConflict, UnknownDecision
 from weakfeedback.live.form import from_state
@@ -16,7 +14,7 @@ from weakfeedback.live.live import Live
 from weakfeedback.live.player_report import PlayerReport, make_player_report
 from weakfeedback.multiplayer.words import description_of, phase_of
 from weakfeedback.settings.catalog import make_policy, option_names
-from weakfeedback.validate import MOST_ARMS, brief, integer, limited, number
+from weakfeedback.validate import MOST_ARMS, brief, flag, integer, limited, number
 from weakfeedback.words import ARMS
 
 # Default options of a live player, where its policy accepts them.
@@ -145,10 +143,8 @@ class Player(Live):
             raise ValueError(f"reward must be a number from 0 to 1, got {brief(reward)}")
         if collided is None and not getattr(self._core.driver.policy, "needs_sensing", True):
             collided = False
-        if not isinstance(collided, (bool, np.bool_)):
-            raise ValueError(f"collided must be True or False, got {brief(collided)}")
+        hit = flag("collided", collided)
         named = None if slot is None else integer("slot", slot, 0)
-        hit = bool(collided)
         call = ("observe", named, gained, hit)
         if self._owes(call):
             return

@@ -564,10 +564,8 @@ def promise_explanation(id: int, asks: Any, promised: Promised, words: Words) ->
 
 def router_explanation(id: int, call: Any, promised: Promised, words: Words) -> str:
     """Explain which models were called, before any answer was known."""
-    reference, names = (
-        words.one(promised.reference),
-        [words.one(k) for k in call],
-    )
+    reference = words.one(promised.reference)
+    names = [words.one(k) for k in call]
     said = f"Decision {id}: {' and '.join(names)} called, {names[-1]} answers (Promise)."
     if is_open(call.chance):
         first = words.one(call.first)

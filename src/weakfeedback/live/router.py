@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.cascade.audit import Audit, checked_level
+from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
 from weakfeedback.live import persistence
 from weakfeedback.live.answers import (
@@ -50,7 +50,7 @@ from weakfeedback.live.talks import TTL, Turn, key_of, turn_of
 from weakfeedback.live.warning import warn_of_prices
 from weakfeedback.settings.catalog import make_policy
 from weakfeedback.stats import add_up
-from weakfeedback.validate import integer, number, vector
+from weakfeedback.validate import fraction, integer, number, vector
 from weakfeedback.words import MODELS
 
 __all__ = ["Costed", "Router", "RouterAnswer", "RouterDecision", "RouterReport"]
@@ -460,10 +460,8 @@ class Router(Changing, Promises, Looks, Live, Rounds):
 
     def recost(self, prices: Any, error_cost: float | None = None) -> None:
         """Continue with new prices; the counts stay, and the bound on spending starts again for this period."""
-        error, policy = (
-            self._stated_prices()[1] if error_cost is None else error_cost,
-            self._core.driver.policy,
-        )
+        error = self._stated_prices()[1] if error_cost is None else error_cost
+        policy = self._core.driver.policy
         new = terms_of(prices, 1.0 if error is None else error, len(self._stages))
         reprices = any(callable(getattr(policy, name, None)) for name in ("reprice", "take_costs"))
         if not getattr(policy, "recostable", False) or not reprices:
@@ -563,7 +561,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         samples = Rows(items, "items")
         self._refuse_call(awaits=False)
         chosen = self._audited(model, samples.size)
-        ask, level = teller(samples, truth), checked_level(alpha)  # before any call is paid for
+        ask, level = teller(samples, truth), fraction("alpha", alpha)  # before any call is paid for
         outputs = run_stages(samples, self._stages[: chosen + 1])
         calls = add_up(add_up(costs_of(seen, self._core.terms.prices)) for seen in outputs)
         return self._audit(outputs, ask, level, chosen, calls)

@@ -82,9 +82,8 @@ class StepByStep:
                     raise FeedbackConflict(
                         f"{self._words.one(repeated)} of decision {id} was told already, with other content"
                     )
-                if (
-                    before.stopped and repeated == stages[-1]
-                ):  # the process ended before the round was learned
+                # the process ended before the round was learned
+                if before.stopped and repeated == stages[-1]:
                     core.settle(game.record(int(id), before, (), core.terms))
                 return
             if before.next is None or (wanted is not None and wanted != before.next):

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from weakfeedback.multiplayer.opening import seating_length
 from weakfeedback.validate import brief, integer
 
@@ -15,13 +13,6 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {brief(value)}")
     return value
-
-
-def flag(name: str, value: Any) -> bool:
-    """Validate a bool."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {brief(value)}")
-    return bool(value)
 
 
 def seating(seating_rounds: Any, arms: int, delta: float) -> int:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakfeedback.kernels.matching import best_matching
-from weakfeedback.multiplayer.options import flag, one_of
+from weakfeedback.multiplayer.options import one_of
 from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint
-from weakfeedback.validate import brief, integer, number, vector
+from weakfeedback.validate import brief, flag, integer, number, vector
 
 if TYPE_CHECKING:
     from weakfeedback.engine.loop import Loop

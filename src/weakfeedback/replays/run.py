@@ -262,9 +262,8 @@ def replay(
     if agree is None and budget is None and error_cost is None:
         limits["agree"] = agree = 0.95
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # models that save nothing are in the table of all models
+        # models that save nothing are in the table of all models
+        warnings.simplefilter("ignore", UserWarning)
         promise = Promise(costs, reference=R, **limits)
         before = Promise(costs, reference=R, before=True, **limits)
         swept = [

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.cascade.audit import bonett_price, checked_level
-from weakfeedback.validate import brief, integer
+from weakfeedback.cascade.audit import bonett_price
+from weakfeedback.validate import brief, fraction, integer
 
 ONE_DEVIATION = 0.3173  # the level of an interval of one standard error to each side
 
@@ -51,14 +51,12 @@ class Yields:
         >>> print(found)
         models 0 and 1: 100 labelled disagreements, the dearer right in 45, the cheaper in 15: yield 0.30 (0.15 to 0.43)
         """
-        level = checked_level(alpha)
+        level = fraction("alpha", alpha)
         n, plus, minus = (np.array(given, dtype=np.int64) for given in (labels, better, worse))
         size = len(n)
-        estimate, low, high = (
-            np.full((size, size), math.nan),
-            np.full((size, size), -1.0),
-            np.ones((size, size)),
-        )
+        estimate = np.full((size, size), math.nan)
+        low = np.full((size, size), -1.0)
+        high = np.ones((size, size))
         cautious = np.ones((size, size))
         for i, j in itertools.combinations(range(size), 2):
             if n[i, j]:

@@ -150,9 +150,8 @@ class Gate:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        if self._root and f"{scope['path']}/".startswith(
-            f"{self._root}/"
-        ):  # else a reverse proxy has removed it
+        # else a reverse proxy has removed it
+        if self._root and f"{scope['path']}/".startswith(f"{self._root}/"):
             scope = {**scope, "path": scope["path"][len(self._root) :] or "/"}
         headers = scope["weakfeedback.headers"] = dict(scope["headers"])
         passed = scope.setdefault(
@@ -327,9 +326,8 @@ def make_app(
             if mine:
                 await service.stop()
 
-    busy = [
-        one for one in routes if getattr(one, "path", "").startswith(tuple(SPOKEN))
-    ]  # matched before the others
+    # matched before the others
+    busy = [one for one in routes if getattr(one, "path", "").startswith(tuple(SPOKEN))]
     others = [one for one in routes if one not in busy]
     table = [*busy, *routes_of([*OPERATIONS, *operations], service, auth), *others]
     app = Starlette(routes=table, lifespan=lifespan)

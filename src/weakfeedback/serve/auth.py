@@ -10,7 +10,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from ipaddress import ip_address
 from typing import Any
@@ -172,7 +171,7 @@ class Auth:
             raise Problem("forbidden", words)
         if token is not None:
             self.usage.ask(token.name, token.per_minute, token.per_day if spends else None)
-            scope["weakfeedback.spend"] = partial(self.usage.spend, token.name)
+            scope["weakfeedback.token"] = token.name
         return level
 
     async def fail(self, scope: Any, headers: dict[bytes, bytes]) -> None:

@@ -177,9 +177,8 @@ class ServerTable(Table):
     hosts: list[Text] = Field(default=[], description="a list of texts")
     origins: list[Text] = Field(default=[], description="a list of texts")
     proxy_headers: Networks = Field(default=[], description="a list of addresses, such as 127.0.0.1")
-    metrics: Literal["token", "open"] = Field(
-        default="token", description="one of token, open"
-    )  # open: without a token
+    # open: without a token
+    metrics: Literal["token", "open"] = Field(default="token", description="one of token, open")
     token: list[TokenTable] = Field(default=[], description="tables [[server.token]]")
 
 

@@ -17,6 +17,7 @@ from weakfeedback.stats import add_up, rounded
 
 GROUPS = 63  # that are kept by name; the others are one
 OTHERS = "other"
+DAY = 86_400_000_000  # microseconds
 PURPOSES = ("answer", "compare", "first", "lost")  # what a call was for
 
 
@@ -95,6 +96,19 @@ class Line:
         }
 
 
+Paid = dict[
+    str, tuple[int, float, float]
+]  # by the name of a token: the day of its last bill, money of it, and of all
+
+
+def add_paid(paid: Paid, bill: dict[str, Any], at: int) -> None:
+    """Count a bill for the token that it names, if it names one."""
+    if "token" in bill:
+        today, money = at // DAY, money_of(bill)
+        day, of_day, total = paid.get(bill["token"], (today, 0.0, 0.0))
+        paid[bill["token"]] = today, money + (of_day if day == today else 0.0), total + money
+
+
 class Invoice:
     """What the upstream models of one learner have cost, what for, and what the baseline alone would have cost.
 
@@ -118,6 +132,7 @@ class Invoice:
         self.waited = self.waiting = 0.0  # seconds, and what they are worth
         self.group_spent: dict[str, float] = {}  # by the group of the request, "" for those without one
         self.group_alone: dict[str, float] = {}
+        self.paid: Paid = {}
 
     # -- sums
 
@@ -265,10 +280,13 @@ class Invoice:
             self.change(event.body["kept"])
         elif event.kind == "bill":
             self.add(event.body)
+            add_paid(self.paid, event.body, event.at)
 
     def state(self) -> dict[str, Any]:
         """Return everything as JSON data."""
         told = {name: value for name, value in vars(self).items() if name != "lines"}
+        if not self.paid:
+            del told["paid"]
         told = {name: value.copy() if hasattr(value, "copy") else value for name, value in told.items()}
         return {**told, "lines": [_line_state(line) for line in self.lines]}
 
@@ -277,6 +295,7 @@ class Invoice:
         for name in vars(self):
             if name != "lines" and name in state:
                 setattr(self, name, state[name])
+        self.paid = {name: (day, today, total) for name, (day, today, total) in self.paid.items()}
         self.lines = [Line(**{**one, "outcomes": Counter(one["outcomes"])}) for one in state["lines"]]
 
 

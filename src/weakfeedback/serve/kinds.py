@@ -295,9 +295,8 @@ class CascadeKind(Compared):
     def make(self, seed: int, compiled: bool) -> Live:
         config = self.config
         if config.policy is not None:
-            canonical_name(
-                "cascade", config.policy
-            )  # a name of those that decide after every answer is refused
+            # a name of those that decide after every answer is refused
+            canonical_name("cascade", config.policy)
         return Cascade(
             len(self.names),
             config.stage_costs,

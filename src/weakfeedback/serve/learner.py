@@ -68,10 +68,8 @@ class Observer(Protocol):
         """Continue from a result of ``state``."""
 
 
-OBSERVERS: dict[str, Callable[[Learner], Observer]] = {
-    "watch": Activity.of,
-    "invoice": Invoice.of,
-}  # by name, made for each learner
+# by name, made for each learner
+OBSERVERS: dict[str, Callable[[Learner], Observer]] = {"watch": Activity.of, "invoice": Invoice.of}
 
 
 class Weight:

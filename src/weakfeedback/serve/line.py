@@ -23,7 +23,7 @@ PATIENCE = 1.0  # seconds for a line to be made
 Pairs = list[tuple[bytes, bytes]]
 
 
-class Refused(OSError):
+class NoLine(OSError):
     """Whoever is at an address makes no lines; requests can be sent one by one."""
 
 
@@ -82,10 +82,10 @@ def pairs_of(flat: list[bytes], start: int = 0) -> Pairs:
     return list(zip(flat[start::2], flat[start + 1 :: 2]))
 
 
-class Asked(Frames):
+class AnsweringLine(Frames):
     """The end of an instance that is asked: it lets the application answer."""
 
-    def __init__(self, app: Any, tasks: set[asyncio.Task[Any]], like: Any, lines: set[Asked]) -> None:
+    def __init__(self, app: Any, tasks: set[asyncio.Task[Any]], like: Any, lines: set[AnsweringLine]) -> None:
         super().__init__()
         self._app, self._tasks, self._lines = app, tasks, lines
         self._like = {key: like[key] for key in ("type", "asgi", "server", "client", "scheme", "root_path")}
@@ -147,7 +147,7 @@ class Asked(Frames):
         self.put(LEAVE, 0, (), b"")
 
 
-class Line(Frames):
+class AskingLine(Frames):
     """The end of an instance that asks."""
 
     def __init__(self) -> None:
@@ -158,8 +158,8 @@ class Line(Frames):
         self._waiting: dict[int, asyncio.Future[tuple[int, list[bytes], bytes]]] = {}
 
     @classmethod
-    async def make(cls, address: str, header: bytes) -> Line:
-        """Make a line to an instance; OSError if it is not reached in time, Refused if it makes none."""
+    async def make(cls, address: str, header: bytes) -> AskingLine:
+        """Make a line to an instance; OSError if it is not reached in time, NoLine if it makes none."""
         parts = urlsplit(address)
         name, secure = str(parts.hostname), parts.scheme == "https"
         port = parts.port or (443 if secure else 80)
@@ -188,7 +188,7 @@ class Line(Frames):
                 self.open.set_result(None)
                 super().data_received(rest[len(ACCEPTED) :])
             else:
-                self.open.set_exception(Refused("no line is made here"))
+                self.open.set_exception(NoLine("no line is made here"))
 
     def ask(self, head: Iterable[bytes], body: bytes) -> asyncio.Future[tuple[int, list[bytes], bytes]]:
         """Return the status, the headers and the body of the answer; ConnectionError if the line ends before."""
@@ -212,7 +212,7 @@ class Line(Frames):
         """Tell all who wait."""
         self.is_left = True
         if not self.open.done():
-            self.open.set_exception(Refused("no line is made here"))
+            self.open.set_exception(NoLine("no line is made here"))
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(ConnectionError("the line has ended"))

@@ -654,7 +654,7 @@ class SeriesAnswer(Model):
 
 
 class TokenUsed(Model):
-    """A token, and what was used under its name since the start."""
+    """A token, and what was used under its name: requests since the start, money ever."""
 
     name: str
     scope: str

@@ -20,7 +20,7 @@ import orjson
 from yarl import URL
 
 from weakfeedback.journal.shards import Member
-from weakfeedback.serve.line import Asked, Line, Refused, pairs_of
+from weakfeedback.serve.line import AnsweringLine, AskingLine, NoLine, pairs_of
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.sharing import PATIENCE, PAUSE, Sharing, moving
 from weakfeedback.serve.trace import CURRENT
@@ -46,9 +46,9 @@ class Passing:
         self._sharing, self._read_body = sharing, read_body
         self._sessions: dict[int, aiohttp.ClientSession] = {}
         self._closing: set[asyncio.Task[Any]] = set()
-        self._lines: dict[int, Line | None] = {}  # None where none is made
+        self._lines: dict[int, AskingLine | None] = {}  # None where none is made
         self._making: dict[int, asyncio.Task[Any]] = {}
-        self._asked: set[Asked] = set()
+        self._asked: set[AnsweringLine] = set()
         sharing.gone.append(self._forget)
 
     def is_passed(self, headers: dict[bytes, bytes]) -> bool:
@@ -130,7 +130,7 @@ class Passing:
         await send({"type": "http.response.body", "body": made})
         return True
 
-    async def _line(self, owner: Member) -> Line | None:
+    async def _line(self, owner: Member) -> AskingLine | None:
         """Return the line to an instance, None if it makes none; OSError if it is not reached."""
         known = self._lines.get(owner.id)
         if owner.id in self._lines and (known is None or not known.is_left):
@@ -140,10 +140,10 @@ class Passing:
             task = self._making[owner.id] = asyncio.get_running_loop().create_task(self._make_line(owner))
         return await asyncio.shield(task)
 
-    async def _make_line(self, owner: Member) -> Line | None:
+    async def _make_line(self, owner: Member) -> AskingLine | None:
         try:
-            made = await Line.make(owner.address, b"%s: %s" % (PASSED, self._sharing.secret))
-        except Refused:
+            made = await AskingLine.make(owner.address, b"%s: %s" % (PASSED, self._sharing.secret))
+        except NoLine:
             made = None
         finally:
             del self._making[owner.id]
@@ -152,7 +152,7 @@ class Passing:
 
     def answer_line(self, app: Any, tasks: set[asyncio.Task[Any]], scope: Any, transport: Any) -> None:
         """Let ``app`` answer the requests of another instance that come over a line."""
-        Asked(app, tasks, scope, self._asked).connection_made(transport)
+        AnsweringLine(app, tasks, scope, self._asked).connection_made(transport)
 
     def leave(self) -> None:
         """Ask the others for no more requests over their lines."""

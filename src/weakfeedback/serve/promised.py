@@ -9,13 +9,8 @@ from weakfeedback.live.promise_report import NO_GROUP, PromiseReport
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.models import Problem
 
-CHANGES = (
-    "agree",
-    "budget",
-    "reference",
-    "shadow",
-    "paused",
-)  # what a promise may change while the learner runs, with error_cost
+# what a promise may change while the learner runs, with error_cost
+CHANGES = ("agree", "budget", "reference", "shadow", "paused")
 CHOICES = ("sure", "groups", "shadow", "background")
 
 

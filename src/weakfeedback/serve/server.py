@@ -126,10 +126,8 @@ class Patient(HttpToolsProtocol):
 
     def _should_upgrade(self) -> bool:
         """Whether another instance asks for a line."""
-        passing = self.config.passing
-        return (
-            passing is not None and self._get_upgrade() == UPGRADE and passing.is_passed(dict(self.headers))
-        )
+        passing, headers = self.config.passing, dict(self.headers)
+        return passing is not None and headers.get(b"upgrade") == UPGRADE and passing.is_passed(headers)
 
     def handle_websocket_upgrade(self) -> None:
         """Make a line of the connection."""
@@ -224,10 +222,8 @@ async def serve(
     if settings.shared:  # the others must know the port
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         listening = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
-        port, name = (
-            listening.getsockname()[1],
-            settings.host if family == socket.AF_INET else f"[{settings.host}]",
-        )
+        port = listening.getsockname()[1]
+        name = settings.host if family == socket.AF_INET else f"[{settings.host}]"
         options.shared = settings.advertise or f"http://{name}:{port}"
     service = Service(opener(settings.store), options)
     hosts = [*settings.hosts, settings.host] if settings.host not in ("0.0.0.0", "::") else settings.hosts

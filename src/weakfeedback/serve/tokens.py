@@ -12,10 +12,10 @@ from weakfeedback.serve.models import Problem, ReloadAnswer, TokensAnswer
 
 
 def tokens_told(auth: Auth) -> list[dict[str, Any]]:
-    """Return the tokens with what was used under their names since the start, without their secrets."""
+    """Return the tokens with what was used under their names, without their secrets."""
     told = []
     for token in auth.tokens:
-        used = auth.usage.of(token.name)
+        used, (today, money) = auth.usage.of(token.name), auth.usage.money(token.name)
         end = None if math.isinf(token.expires) else datetime.fromtimestamp(token.expires, UTC)
         told.append(
             {
@@ -25,8 +25,8 @@ def tokens_told(auth: Auth) -> list[dict[str, Any]]:
                 "requests": used.requests,
                 "refused": used.refused,
                 "per_minute": token.per_minute,
-                "money": used.money,
-                "today": used.today,
+                "money": money,
+                "today": today,
                 "per_day": token.per_day,
             }
         )
@@ -55,7 +55,12 @@ def token_operations(auth: Auth, settings: Any) -> list[Operation]:
 
     return [
         Operation(
-            "GET", "/v1/tokens", "admin", used, "Say who used what since the start.", answer=TokensAnswer
+            "GET",
+            "/v1/tokens",
+            "admin",
+            used,
+            "Say who used what: requests since the start, money ever.",
+            answer=TokensAnswer,
         ),
         Operation(
             "POST",

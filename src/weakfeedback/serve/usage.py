@@ -1,18 +1,33 @@
-"""Who used what: requests and money by the name of a token, and the limits of both. Counted since the start."""
+"""Who used what: requests and money by the name of a token, and the limits of both.
+
+Requests are counted since the start. Money is in the bills of the log, which name the token: it is the sum of them.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import CounterMetricFamily
 
+from weakfeedback.journal import JournalError
+from weakfeedback.serve.invoice import Paid, add_paid
 from weakfeedback.serve.models import Problem
+from weakfeedback.stats import add_up
+
+if TYPE_CHECKING:
+    from weakfeedback.serve.service import Service
 
 DAY = 86_400
+PERIOD = 5.0  # seconds between two looks at the bills of other instances
+
+log = logging.getLogger("weakfeedback.serve")
 
 
 @dataclass(slots=True)
@@ -21,9 +36,6 @@ class Used:
 
     requests: int = 0
     refused: int = 0  # requests beyond a limit
-    money: float = 0.0
-    today: float = 0.0  # money since midnight (UTC)
-    day: int = 0
     room: float = 0.0  # requests that may come at once
     at: float = 0.0  # when that was so
 
@@ -34,21 +46,26 @@ class Usage:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._by_name: dict[str, Used] = {}
+        self.accounts: Accounts | None = None  # where money is spent
 
     def of(self, name: str) -> Used:
         """Return what was used under a name, until now."""
-        found, now = self._by_name.setdefault(name, Used()), self._clock()
-        if found.day != now // DAY:
-            found.day, found.today = int(now // DAY), 0.0
-        return found
+        return self._by_name.setdefault(name, Used())
+
+    def money(self, name: str) -> tuple[float, float]:
+        """Return what was spent for the holders of tokens of a name: since midnight (UTC), and ever."""
+        found = [] if self.accounts is None else self.accounts.all()
+        paid = [one[name] for one in found if name in one]
+        today = int(self._clock() // DAY)
+        return add_up(one for day, one, _ in paid if day == today), add_up(total for *_, total in paid)
 
     def ask(self, name: str, per_minute: int | None, per_day: float | None) -> None:
         """Count a request; Problem if there were as many in a minute, or as much money was spent today, as may be."""
         used, now = self.of(name), self._clock()
-        if per_day is not None and used.today >= per_day:
+        if per_day is not None and (today := self.money(name)[0]) >= per_day:
             used.refused += 1
             left = DAY - now % DAY
-            words = f"the money of this token for today is spent: {used.today:.6g} of {per_day:g}"
+            words = f"the money of this token for today is spent: {today:.6g} of {per_day:g}"
             raise Problem("too_many_requests", words, retry_after=math.ceil(left))
         if per_minute is not None:
             rate = per_minute / 60.0
@@ -63,23 +80,77 @@ class Usage:
             used.room -= 1.0
         used.requests += 1
 
-    def spend(self, name: str, money: float) -> None:
-        """Count money that was spent for the holder of a token."""
-        used = self.of(name)
-        used.money += money
-        used.today += money
-
     def collect(self) -> Iterable[Any]:
-        """Yield the metrics."""
-        families = [
-            (CounterMetricFamily(f"weakfeedback_token_{name}", words, labels=["token"]), name)
-            for name, words in (
-                ("requests", "Requests by token."),
-                ("refused", "Requests beyond a limit of their token."),
-                ("money", "Money spent on models by token."),
-            )
-        ]
-        for name, used in list(self._by_name.items()):
-            for family, field in families:
-                family.add_metric([name], getattr(used, field))
-        yield from (family for family, _ in families)
+        """Yield the metrics; money is that of the learners that are served here."""
+        here = [] if self.accounts is None else self.accounts.here()
+        money: Counter[str] = Counter()
+        for paid in here:
+            for name, (*_, total) in paid.items():
+                money[name] += total  # type: ignore[assignment]
+        known = list(self._by_name.items())
+        for metric, words, found in (
+            ("requests", "Requests by token.", {name: used.requests for name, used in known}),
+            (
+                "refused",
+                "Requests beyond a limit of their token.",
+                {name: used.refused for name, used in known},
+            ),
+            ("money", "Money spent on models by token.", {**{name: 0.0 for name, _ in known}, **money}),
+        ):
+            family = CounterMetricFamily(f"weakfeedback_token_{metric}", words, labels=["token"])
+            for name, amount in found.items():
+                family.add_metric([name], amount)
+            yield family
+
+
+class Accounts:
+    """The bills of the learners that call models: of those here as they are, of others on a shared store as read."""
+
+    def __init__(self, service: Service, names: Iterable[str]) -> None:
+        self._service, self._names = service, list(names)
+        self._others: dict[
+            str, tuple[int, Paid]
+        ] = {}  # by learner: the last event that was read, and what was paid
+
+    def here(self) -> list[Paid]:
+        """Return what was paid for the learners that are served here."""
+        learners = self._service.learners
+        return [learners[name].invoice.paid for name in self._names if name in learners]
+
+    def all(self) -> list[Paid]:
+        """Return what was paid for all learners, as far as it is known here."""
+        learners = self._service.learners
+        return self.here() + [paid for name, (_, paid) in self._others.items() if name not in learners]
+
+    async def watch(self) -> None:
+        """Read the bills of other instances, every few seconds."""
+        while True:
+            await asyncio.sleep(PERIOD)
+            try:
+                await asyncio.to_thread(self._look)
+            except (OSError, JournalError) as error:
+                log.warning("the bills of other instances cannot be read: %s", error)
+
+    def _look(self) -> None:
+        reader, found = self._service.reader, dict[str, tuple[int, Paid]]()
+        if reader is None:
+            return
+        for stored in reader.learners():
+            if stored.name not in self._names or stored.name in self._service.learners:
+                continue
+            seq, paid = self._others.get(stored.name) or _start(reader, stored.id)
+            paid = dict(paid)
+            for event in reader.events(stored.id, after=seq):
+                seq = event.seq
+                if event.kind == "bill":
+                    add_paid(paid, event.body, event.at)
+            found[stored.name] = seq, paid
+        self._others = found
+
+
+def _start(reader: Any, learner: int) -> tuple[int, Paid]:
+    """Return the last snapshot's event, and what was paid until then."""
+    for snapshot in reader.snapshots(learner, []):
+        told = snapshot.body["service"]["observers"].get("invoice", {}).get("paid", {})
+        return snapshot.seq, {name: tuple(one) for name, one in told.items()}
+    return -1, {}

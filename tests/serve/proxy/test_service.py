@@ -31,6 +31,7 @@ from weakfeedback.serve.proxy.prices import Tokens
 from weakfeedback.serve.proxy.settings import read_proxied
 from weakfeedback.serve.proxy.upstream import UpstreamSettings
 from weakfeedback.serve.service import Service
+from weakfeedback.serve.usage import Accounts
 
 SECRET = "a-token-that-is-long-enough"
 
@@ -91,6 +92,7 @@ async def chatting(path, table=None, fake=None, auth=None, wrap=lambda store: st
         proxy = make_proxy(service, {}, [settings], servers)
         await prepare_learners(service, proxy)
         auth = auth or Auth()
+        auth.usage.accounts = Accounts(service, list(proxy.learners))
         yield Chat(service, proxy, make_app(service, auth, routes=proxy_routes(proxy, auth)))
         await proxy.close()
     finally:

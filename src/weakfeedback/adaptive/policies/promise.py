@@ -8,7 +8,7 @@ import numpy as np
 from weakfeedback.adaptive.arguments import stage_costs
 from weakfeedback.adaptive.memory import count_below
 from weakfeedback.kernels.linalg import inner, invert, logistic, times
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import brief, flag, integer, number
 
 STOP = -1
 NOT_CALLED = -1  # in place of an answer; other negative numbers are answers that equal none
@@ -171,15 +171,15 @@ class Promise:
             raise ValueError(f"costs must be above 0 for the reference, stage {self.R}, got {brief(costs)}")
         self.eps = self.budget = self.error_cost = 0.0  # 0: not given
         self.set_limits(agree, budget, error_cost)
-        self.sure = is_flag("sure", sure)
+        self.sure = flag("sure", sure)
         if self.sure and self.eps == 0.0:
             raise ValueError("sure needs agree, the share that is to be sure")
         if groups is not None and groups != "each":
             raise ValueError(f"groups must be None or 'each', got {brief(groups)}")
         self.each = groups == "each"
-        self.before = is_flag("before", before)
-        self.background = is_flag("background", background)
-        self.shadow = is_flag("shadow", shadow)
+        self.before = flag("before", before)
+        self.background = flag("background", background)
+        self.shadow = flag("shadow", shadow)
         self.expected = 0 if expected is None else integer("expected", expected, 1)
         self.memory = integer("memory", memory, 64, 10**6)
         self.bucket = 0.0 if bucket is None else number("bucket", bucket, above=0.0)  # 0: by eps
@@ -877,13 +877,6 @@ def toss_coin(chance, rng):
     if chance >= 1.0:
         return True
     return chance > 0.0 and rng.random() < chance
-
-
-def is_flag(name, value):
-    """Return a bool, or refuse anything else."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {brief(value)}")
-    return bool(value)
 
 
 def warn_of_prices(costs, reference, least):

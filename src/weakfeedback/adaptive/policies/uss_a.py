@@ -132,9 +132,8 @@ class UssA(RoundMemory):
         self.calibrated = False
         self.weights = np.zeros(3)  # of the calibration
         self.eta = 0.5
-        self.judged_changes = np.zeros(
-            self.K, dtype=np.int64
-        )  # changes of the answer after each stage, in rounds that the judge has seen
+        # changes of the answer after each stage, in rounds that the judge has seen
+        self.judged_changes = np.zeros(self.K, dtype=np.int64)
         self.agreed = np.zeros(self.K, dtype=np.int64)  # how many of them the judge approved
 
     def go_on(self, k, outputs, scores, rng):

@@ -19,10 +19,8 @@ EDITION = 2  # of the rules; what was saved under the first ones goes on under t
 REST = 0.001 * (1.0 + SLACK)  # what the .999-quantile leaves; the slack settles exact ties
 LEVELS = 256  # maximum number of levels with zeros kept per arm
 MOSTLY = 0.9 * (1.0 + SLACK)  # of the level up to which losses are padded
-QUIET, UNLIKELY = (
-    20,
-    1e-6,
-)  # more zeros, of less probability, where none should have been censored: a surprise
+# more zeros, of less probability, where none should have been censored: a surprise
+QUIET, UNLIKELY = (20, 1e-6)
 MIDDLE = 0.5 * (1.0 + SLACK)  # of the median; the slack settles exact ties
 POOL = 30  # real-valued outcomes: the pooled prior weighs at most as much as this many outcomes of an arm
 
@@ -133,12 +131,10 @@ class CsbTs:
         self.P = np.zeros(self.K, dtype=np.int64)  # positive outcomes
         self.S = np.zeros(self.K, dtype=np.int64)  # sum of the binarised outcomes
         self.F = np.zeros(self.K, dtype=np.int64)  # zeros that are genuine on the whole support
-        self.edge = np.zeros(
-            self.K, dtype=np.int64
-        )  # largest level with a loss: theta_i is one of edge + 1, ..., C + 1
-        self.levels = np.zeros(
-            (self.K, min(LEVELS, self.C)), dtype=np.int64
-        )  # other levels with zeros, increasing,
+        # largest level with a loss: theta_i is one of edge + 1, ..., C + 1
+        self.edge = np.zeros(self.K, dtype=np.int64)
+        # other levels with zeros, increasing,
+        self.levels = np.zeros((self.K, min(LEVELS, self.C)), dtype=np.int64)
         self.zeros = np.zeros((self.K, min(LEVELS, self.C)), dtype=np.int64)  # ... how many at each,
         self.used = np.zeros(self.K, dtype=np.int64)  # ... and how many such levels
         self.edition = EDITION

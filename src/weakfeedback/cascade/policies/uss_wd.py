@@ -230,9 +230,9 @@ class UssWdTs(UssWd):
         if not self.many and self.takes_three(arm, differ):
             self.go_over()
         if self.many:
-            self.count_pairs(arm, differ, rng)
+            self.count_pairs(arm, differ, None)  # nothing is drawn, and live objects see that it is not
         else:
-            self.count_pattern(arm, differ, rng)
+            self.count_pattern(arm, differ, None)
 
     def go_over(self):
         """Count the pairs of all rounds so far, from their patterns."""

@@ -4,10 +4,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from weakfeedback.contextual.arguments import LEAST_RIDGE, forced_rounds, kept, probability
+from weakfeedback.contextual.arguments import LEAST_RIDGE, forced_rounds, kept
 from weakfeedback.contextual.glm import Regressions, confidence
 from weakfeedback.kernels.linalg import inner, logistic
-from weakfeedback.validate import MOST_INPUTS, cumulative_costs, limited, number
+from weakfeedback.validate import MOST_INPUTS, cumulative_costs, fraction, limited, number
 
 
 class Supervised(Regressions):
@@ -81,7 +81,7 @@ class Supervised(Regressions):
         tau = number("tolerance", tolerance, above=0.0) / 25.0
         ridge = number("ridge", ridge, at_least=LEAST_RIDGE)
         super().__init__(self.C.size, dimension, range(self.C.size), tau, ridge, False, kept(keep))
-        self.delta = probability("delta", delta)
+        self.delta = fraction("delta", delta)
         self.sigma = number("sigma", sigma, above=0.0)
         self.kappa = number("kappa", kappa, above=0.0)
         self.adaptive, self.forced = forced_rounds(forced, forced_limit)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.engine.compiler._numba.functions import entry_point
+from weakfeedback.engine.compiler.fields import SCALARS
 from weakfeedback.engine.compiler.fingerprint import CannotLower, assigned
 from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop
 from weakfeedback.engine.compiler.reasons import reason
@@ -56,12 +57,19 @@ class Calls:
         self.obj = obj
         self._blueprint = Blueprint(obj, tuple(methods), checked=True)
         self._undrawn = undrawn
-        self._assigns = bool(assigned(self._blueprint.methods.values()))
+        changed = assigned(self._blueprint.methods.values())
+        self.shared = not changed  # whether nothing but the contents of arrays changes
+        self._numbers = tuple(name for name in self._blueprint.fields if name in changed)
+        only_numbers = all(type(getattr(obj, name)) in SCALARS for name in self._numbers)
         holder = Holder(rng)
         source = Blueprint(holder, ())
         self._source = source.twin(holder)
         self._share()
         self._entries = {}
+        self._look: Any = None  # reads the numbers alone, if no array is replaced: many fields take long
+        if self._numbers and only_numbers:
+            look = compiled_loop(_reader(self._numbers), self._blueprint, source)
+            self._look = entry_point(look, self._twin, self._source)
         for name, arguments in methods.items():
             function = compiled_loop(_caller(name, len(arguments), name in undrawn), self._blueprint, source)
             try:
@@ -81,14 +89,16 @@ class Calls:
 
     def fields(self) -> dict[str, Any]:
         """Return the state of the twin; its arrays are the twin's own."""
-        if not self._assigns:  # then only its arrays change, and they are shared
-            found: dict[str, Any] = vars(self.obj)
-            return found
-        return self._blueprint.read(self._twin)
+        if not self.shared and self._look is None:
+            return self._blueprint.read(self._twin)
+        found: dict[str, Any] = vars(self.obj)  # its arrays are shared
+        if self._look is not None:
+            found.update(zip(self._numbers, self._look(self._twin, self._source)))
+        return found
 
     def write_back(self) -> None:
         """Make ``vars(obj)`` the state of the twin."""
-        if self._assigns:
+        if not self.shared:
             vars(self.obj).update(self.fields())
 
     def restart(self) -> None:
@@ -104,9 +114,18 @@ def _caller(name: str, arguments: int, undrawn: bool) -> Callable[..., Any]:
     """Return a function that calls the method of an object, with the generator of a holder as the last argument."""
     names = [f"a{k}" for k in range(arguments)]
     given = names if undrawn else [*names, "source.rng"]
-    text = f"def {name}({', '.join(['obj', 'source', *names])}):\n    return obj.{name}({', '.join(given)})\n"
+    return _made(name, ["obj", "source", *names], f"obj.{name}({', '.join(given)})")
+
+
+@functools.cache
+def _reader(names: tuple[str, ...]) -> Callable[..., Any]:
+    """Return a function that returns these fields of an object."""
+    return _made("look", ["obj", "source"], f"({', '.join(f'obj.{name}' for name in names)},)")
+
+
+def _made(name: str, arguments: list[str], value: str) -> Callable[..., Any]:
     scope: dict[str, Any] = {"__name__": __name__}
     # under the name of this file, so that the compiler finds its cache
-    exec(compile(text, __file__, "exec"), scope)
+    exec(compile(f"def {name}({', '.join(arguments)}):\n    return {value}\n", __file__, "exec"), scope)
     found: Callable[..., Any] = scope[name]
     return found

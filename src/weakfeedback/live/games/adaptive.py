@@ -105,9 +105,8 @@ class Told(NamedTuple):
     label: Any
     number: int  # of the label in its round, by first match; -1: the stage failed
     score: float  # NaN: none was given
-    chances: tuple[
-        float, ...
-    ]  # probabilities of the answers of all stages so far, its own last; () if unknown
+    # probabilities of the answers of all stages so far, its own last; () if unknown
+    chances: tuple[float, ...]
     cost: float | None  # None: the stated cost
     stage: int = 0
 

@@ -23,18 +23,10 @@ SLACK = 1e-9  # relative tolerance on the budget
 MOST_NAMED = 20  # maximum number of arms named in a message
 MOST_ROUNDS, MOST_AMOUNTS = 500, 10_000  # that the history keeps
 OTHER = {"loss": "reward", "reward": "loss"}
-ALLOCATED = (
-    "rounds",
-    "unlearned",
-    "given",
-    "served",
-    "seen",
-    "total",
-    "gaps",
-)  # what a state holds of the counts
-Past = tuple[
-    int, np.ndarray, np.ndarray
-]  # a round of the history: its number, what was given and what was seen
+# what a state holds of the counts
+ALLOCATED = ("rounds", "unlearned", "given", "served", "seen", "total", "gaps")
+# a round of the history: its number, what was given and what was seen
+Past = tuple[int, np.ndarray, np.ndarray]
 
 
 @dataclass(slots=True, eq=False)

@@ -27,7 +27,6 @@ from weakfeedback.live.answers import (
     output_list,
     pairs_of,
     rights,
-    sample_disagreements,
     short,
 )
 from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
@@ -42,7 +41,15 @@ from weakfeedback.live.games.comparing import (
     warm_rows,
 )
 from weakfeedback.live.label_source import Bought, labels_from_state
-from weakfeedback.live.numbers import Moved, Squared, is_numeric, numbers_state, read_number, restored_moved
+from weakfeedback.live.numbers import (
+    Moved,
+    Squared,
+    is_numeric,
+    learned,
+    numbers_state,
+    read_number,
+    restored_moved,
+)
 from weakfeedback.live.stages import make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.stats import add_up
@@ -347,6 +354,40 @@ def of_distances(
     return record
 
 
+def moved_in(
+    record: RoundRecord, numeric: bool, counts: Counts, rng: np.random.Generator
+) -> tuple[np.ndarray, Counts]:
+    """Return what the policy learns of a round whose answers have distances, and the counts with them."""
+    told = learned(record.far, numeric, rng)  # type: ignore[arg-type]
+    record.differ = None if numeric else told
+    return told, counts.after_movement(record.far)
+
+
+Lesson = tuple[
+    np.ndarray, np.ndarray | None
+]  # what a policy learns of a row, and how far its answers are apart
+
+
+def warm_lessons(body: dict[str, Any], arms: int, numeric: bool, rng: np.random.Generator) -> list[Lesson]:
+    """Return the rows of a warm start as a policy learns them."""
+    seen = warm_rows(body, arms - 1)
+    return [(differ if far is None else learned(far, numeric, rng), far) for differ, far in seen]
+
+
+def warm_told(body: dict[str, Any], rows: list[Lesson], numeric: bool) -> dict[str, Any]:
+    """Return the body of the event of a warm start: pairs that were sampled are in it, distances as they are too."""
+    if numeric and "far" in body:
+        return {key: value for key, value in body.items() if key != "differ"}
+    return {**body, "differ": [pairs_in(told) for told, _ in rows]}
+
+
+def after_warm(counts: Counts, rows: list[Lesson]) -> Counts:
+    """Return the counts after a warm start."""
+    for told, far in rows:
+        counts = counts.after_comparison(len(told) - 1, told).after_movement(far)
+    return counts
+
+
 def price(record: RoundRecord, terms: Terms) -> None:
     """Set the costs of a record when it is learned: the prices may have changed since it was made."""
     if record.costs is None:
@@ -450,10 +491,8 @@ class CascadeGame:
         self, K: int, code: Comparer, timeout: float | None, labels: bool, label_price: float | None
     ) -> None:
         self.K, self.code, self.timeout = K, code, timeout
-        self.labels, self.label_price = (
-            labels,
-            label_price,
-        )  # whether there is a source of labels, and their price
+        # whether there is a source of labels, and their price
+        self.labels, self.label_price = (labels, label_price)
         self.calls = [tuple(range(arm + 1)) for arm in range(K)].__getitem__
         self.alters = {"recost": self.recost, "warm": self.warm}
 
@@ -534,18 +573,12 @@ class CascadeGame:
             record.last = terms.last_paid(record.costs)
         differ = record.differ
         if differ is None:
-            differ = self._told(record.far, rng)  # type: ignore[arg-type]
-            record.differ = None if self.numeric else differ
-            counts = counts.after_movement(record.far)
+            differ, counts = moved_in(record, self.numeric, counts, rng)
         if record.right is not None:
             self.learn_label(decided, differ, record.right)
             counts = counts.after_label(record.label_cost)
         self.update(decided, differ, rng)
         return counts.after_round(decided, differ, record.cost, terms.savings[decided], record.last)
-
-    def _told(self, far: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return what the policy learns of distances: the distances, or which pairs are sampled to differ."""
-        return freeze(far) if self.numeric else sample_disagreements(far, rng)
 
     def drop(self, decided: int, cost: float, counts: Counts) -> Counts | None:
         return counts.after_failure(cost) if cost else None
@@ -565,14 +598,10 @@ class CascadeGame:
 
     def warm(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: np.random.Generator) -> Altered:
         """Learn from logs in which all stages ran."""
-        last, seen = self.K - 1, warm_rows(body, self.K - 1)
-        rows = [(differ if far is None else self._told(far, rng), far) for differ, far in seen]
-        for told, far in rows:
-            self.update(last, told, rng)
-            counts = counts.after_comparison(last, told).after_movement(far)
-        if self.numeric and "far" in body:
-            return Altered({key: value for key, value in body.items() if key != "differ"}, counts)
-        return Altered({**body, "differ": [pairs_in(told) for told, _ in rows]}, counts)
+        rows = warm_lessons(body, self.K, self.numeric, rng)
+        for told, _ in rows:
+            self.update(self.K - 1, told, rng)
+        return Altered(warm_told(body, rows, self.numeric), after_warm(counts, rows))
 
     # -- what the log and a state hold
 

@@ -127,9 +127,10 @@ def stop_by_means(costs: np.ndarray, differed: np.ndarray, compared: np.ndarray)
 
     The mean of a disagreement is (differed + 1) / (compared + 2), the posterior mean under a uniform prior.
     """
-    K = costs.size
-    for i in range(K - 1):
-        means = (differed[i, i + 1 :] + 1.0) / (compared[i, i + 1 :] + 2.0)
-        if (costs[i + 1 :] - costs[i] > means).all():
-            return i
-    return K - 1
+    return first_passing(costs, (differed + 1.0) / (compared + 2.0))
+
+
+def first_passing(costs: np.ndarray, means: np.ndarray) -> int:
+    """Return the first stage from which going on to each later stage costs more than its mean distance."""
+    arms = range(costs.size)
+    return next(i for i in arms if (costs[i + 1 :] - costs[i] > means[i, i + 1 :]).all())

@@ -9,7 +9,7 @@ import numpy as np
 
 from weakfeedback.contextual.features import QuadraticFeatures
 from weakfeedback.contract.decisions import checked_arm
-from weakfeedback.live.answers import Comparer, Content, costs_of, freeze, sample_disagreements
+from weakfeedback.live.answers import Comparer, Content, costs_of, freeze
 from weakfeedback.live.context_report import make_record
 from weakfeedback.live.contexts import OWN, Contexts, quadratic
 from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
@@ -19,9 +19,11 @@ from weakfeedback.live.games.cascade import (
     Counts,
     RoundRecord,
     Terms,
+    after_warm,
     answer_body,
     compared,
     made_answer,
+    moved_in,
     of_distances,
     price,
     recosted,
@@ -29,10 +31,12 @@ from weakfeedback.live.games.cascade import (
     stages_state,
     take_costs,
     terms_of,
+    warm_lessons,
+    warm_told,
     with_numbers,
 )
-from weakfeedback.live.games.comparing import check_costs, pairs_in, warm_rows
-from weakfeedback.live.numbers import restored_moved
+from weakfeedback.live.games.comparing import check_costs
+from weakfeedback.live.numbers import is_numeric, restored_moved
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.stats import add_up
 from weakfeedback.validate import brief, integer, vector
@@ -61,6 +65,17 @@ def _map_in(body: dict[str, Any]) -> QuadraticFeatures | None:
     return quadratic(form) if isinstance(form, dict) else None
 
 
+def _check_metric(given: Any, body: dict[str, Any], where: str) -> None:
+    told = body.get("numbers")
+    if (given is not None) != (told is not None and told.get("loss") is None):
+        raise ValueError(f"metric must be given if and only if it was: see {where}")
+
+
+def default_policy(numeric: bool) -> str:
+    """Return the name of the policy for which none was given."""
+    return "USS-mean" if numeric else "USS-PD"
+
+
 class ContextualGame:
     """One round with a context. The ledger keeps the chosen stage and the features."""
 
@@ -75,6 +90,7 @@ class ContextualGame:
     form = Form(
         (
             *stage_arguments(),
+            Argument("metric", "code", check=_check_metric),
             Argument("features", "code", read=_map_in, check=_check_map),
             Argument("keep", "data", (int, type(None))),
         ),
@@ -102,13 +118,15 @@ class ContextualGame:
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         # any length will do: compiled code does not depend on it
-        phi, differ = freeze(np.zeros(1)), freeze(np.zeros((1, 1), dtype=np.bool_))
+        kind = np.float64 if is_numeric(self.code, policy) else np.bool_
+        phi, differ = freeze(np.zeros(1)), freeze(np.zeros((1, 1), dtype=kind))
         return {"select": (phi,), "update_pairs": (phi, 0, differ)}, ()
 
     def bind(self, driver: Interpreted) -> None:
         self.driver, self.policy = driver, driver.policy
         self.select, self.update = driver.method("select"), driver.method("update_pairs")
         self.choosing_learns = learns_by_choosing(driver)
+        self.numeric = is_numeric(self.code, driver.policy)
 
     def check(self, policy: Any, terms: Terms) -> None:
         check_costs(policy, terms.costs)
@@ -162,11 +180,9 @@ class ContextualGame:
         self, decided: Placed, record: RoundRecord, counts: Counts, terms: Terms, rng: np.random.Generator
     ) -> Counts:
         price(record, terms)
-        arm = decided[0]
-        if record.differ is None:
-            record.differ = sample_disagreements(record.far, rng)  # type: ignore[arg-type]
-            counts = counts.after_movement(record.far)
-        differ = record.differ
+        arm, differ = decided[0], record.differ
+        if differ is None:
+            differ, counts = moved_in(record, self.numeric, counts, rng)
         self.update(decided[1], arm, differ, rng)
         return counts.after_round(arm, differ, record.cost, terms.savings[arm], record.last)
 
@@ -188,13 +204,12 @@ class ContextualGame:
 
     def warm(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: np.random.Generator) -> Altered:
         """Learn from logs in which all stages ran."""
-        last, seen = self.K - 1, warm_rows(body, self.K - 1)
-        rows = [(differ if far is None else sample_disagreements(far, rng), far) for differ, far in seen]
-        for (_, phi), (differ, far) in zip(self.contexts_in(body), rows):
-            self.update(phi, last, differ, rng)
-            counts = counts.after_comparison(last, differ).after_movement(far)
-        told = {**body, "differ": [pairs_in(differ) for differ, _ in rows], "inputs": terms.inputs}
-        return Altered(told, counts)
+        rows = warm_lessons(body, self.K, self.numeric, rng)
+        for (_, phi), (told, _) in zip(self.contexts_in(body), rows):
+            self.update(phi, self.K - 1, told, rng)
+        return Altered(
+            {**warm_told(body, rows, self.numeric), "inputs": terms.inputs}, after_warm(counts, rows)
+        )
 
     # -- what the log and a state hold
 

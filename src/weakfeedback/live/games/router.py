@@ -184,10 +184,8 @@ class RouterCounts(NamedTuple):
         """Count a decision to call these models, in place of the reference alone."""
         calls = tuple(n + (k in call) for k, n in enumerate(self.calls))
         answers = tuple(n + (k == call[-1]) for k, n in enumerate(self.answers))
-        spent, alone = (
-            finite(self.spent + add_up(prices[k] for k in call)),
-            finite(self.alone + prices[reference]),
-        )
+        spent = finite(self.spent + add_up(prices[k] for k in call))
+        alone = finite(self.alone + prices[reference])
         asked = self.asked + (len(call) > 1)
         return self._replace(calls=calls, answers=answers, spent=spent, asked=asked, alone=alone)
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from weakfeedback.multiplayer.leading import Leading
 from weakfeedback.multiplayer.opening import IDLE, PLAYING, bit_of, bits_for
-from weakfeedback.multiplayer.options import flag, one_of
+from weakfeedback.multiplayer.options import one_of
+from weakfeedback.validate import flag
 
 LEARN, SERVE, LISTEN, WAIT, DONE = 0, 1, 2, 3, 4
 

@@ -11,7 +11,8 @@ from weakfeedback.multiplayer.kl_lucb import (
 )
 from weakfeedback.multiplayer.leading import Leading
 from weakfeedback.multiplayer.opening import IDLE, PLAYING, bit_of, bits_for
-from weakfeedback.multiplayer.options import flag, one_of
+from weakfeedback.multiplayer.options import one_of
+from weakfeedback.validate import flag
 
 FINEST = 40  # maximum number of binary digits after the point of a transferred sum
 # what a player does in a slot; words are sent in the stages from COLLECT to HEAR

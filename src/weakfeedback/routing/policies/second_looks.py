@@ -11,12 +11,8 @@ from weakfeedback.routing.tails import below, mean_excess
 from weakfeedback.validate import integer, number
 
 POINTS = 24  # of a mean disagreement, from -5 to 4 on the logistic scale
-SIZES = (
-    2.0,
-    8.0,
-    32.0,
-    128.0,
-)  # how alike groups are: comparisons that the mean of all groups is worth in each
+# how alike groups are: comparisons that the mean of all groups is worth in each
+SIZES = (2.0, 8.0, 32.0, 128.0)
 MOST_FEATURES = 16
 MOST_GROUPS = 1000
 LEAST_SIZE = 0.05  # of the Beta distribution that stands for the mixture

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from time import monotonic, time
 from typing import Any, TypeVar
 
@@ -45,8 +45,8 @@ class StreamCut(Exception):
 class Round:
     """One request in progress."""
 
-    def __init__(self, asked: Asked, spend: Callable[[float], None] = lambda _: None) -> None:
-        self.asked, self.spend = asked, spend  # money is counted for who has asked
+    def __init__(self, asked: Asked, token: str | None = None) -> None:
+        self.asked, self.token = asked, token  # the name of the token of who has asked
         self.ruling: Ruling | None = None  # the decision, if there is one
         self.partition: Partition | None = None  # classes of the answers so far, of an adaptive learner
         self.began = monotonic()
@@ -186,7 +186,7 @@ class Proxy:
         headers = dict(scope["headers"])
         asked = read_request(await read_body(receive, headers, LARGEST), headers, self.learners, dialect)
         scope["weakfeedback.learner"] = asked.settings.name
-        round = Round(asked, scope.get("weakfeedback.spend", lambda _: None))
+        round = Round(asked, scope.get("weakfeedback.token"))
         work = asyncio.create_task(self._serve(round, reply))
         left = asyncio.create_task(until_left(receive))
         try:
@@ -676,6 +676,8 @@ class Proxy:
         bill = self._bill_of(round, end)
         if judge:
             bill["judge"] = judge
+        if round.token is not None and ("calls" in bill or judge):
+            bill["token"] = round.token
         if bill:
             bill |= {} if round.asked.group is None else {"group": round.asked.group}
             await self.send_bills()
@@ -701,7 +703,6 @@ class Proxy:
         calls = [call for call in round.all if call.ended and not call.billed]
         for call in calls:
             call.billed = True
-            round.spend(call.money)
         if calls:
             bill["calls"] = [list(call.row(_purpose(round, call, end))) for call in calls]
             again = [[call.stage, outcome] for call in calls for outcome in call.again]

@@ -29,6 +29,7 @@ from weakfeedback.serve.proxy.responses import Responses
 from weakfeedback.serve.proxy.settings import ProxySettings
 from weakfeedback.serve.proxy.upstream import Upstream, UpstreamSettings
 from weakfeedback.serve.service import Service
+from weakfeedback.serve.usage import Accounts
 from weakfeedback.validate import brief
 
 Serve = Callable[[Any, Any, Any], Awaitable[None]]
@@ -216,6 +217,9 @@ async def extend(service: Service, auth: Auth, settings: Settings) -> dict[str, 
     if service.sharing is not None:
         service.sharing.finish.append(proxy.finish)
     await service.when_owned(lambda: prepare_learners(service, proxy, settings.file))
+    accounts = auth.usage.accounts = Accounts(service, list(proxy.learners))
+    if service.sharing is not None:
+        service.spawn(accounts.watch())
     return {
         "routes": proxy_routes(proxy, auth, service),
         "close": proxy.close,

@@ -130,10 +130,8 @@ def exponents(problem: CascadeProblem) -> tuple[float, float]:
     mu = np.bincount(kinds, weights=chances, minlength=4)  # all that the exponents depend on
     outer, inner = np.arange(4)[mu > 0.0] // 2 == 1, np.arange(4)[mu > 0.0] % 2 == 1
     mu = mu[mu > 0.0]
-    c_outer, c_inner = (
-        float(problem.costs[arms - 1] - problem.costs[best]),
-        float(problem.costs[arms - 1] - problem.costs[arms - 2]),
-    )
+    c_outer = float(problem.costs[arms - 1] - problem.costs[best])
+    c_inner = float(problem.costs[arms - 1] - problem.costs[arms - 2])
 
     def exponent(law: np.ndarray) -> float:
         q13, q23 = min(float(law[outer].sum()), c_outer), min(float(law[inner].sum()), c_inner)

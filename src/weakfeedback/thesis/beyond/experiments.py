@@ -24,15 +24,13 @@ from weakfeedback.thesis.chapter5.experiments import sic_mmab
 
 Makers = dict[str, Callable[[Any], Any]]
 
-WD, DRIFT, PD_TS, TS, TS_SAME, DPE1, CLAIMS = (
-    "USS-WD",
-    "USS-TS-drift",
-    "USS-PD-TS",
-    "CSB-TS",
-    "CSB-TS-same",
-    "DPE1",
-    "Claims",
-)
+WD = "USS-WD"
+DRIFT = "USS-TS-drift"
+PD_TS = "USS-PD-TS"
+TS = "CSB-TS"
+TS_SAME = "CSB-TS-same"
+DPE1 = "DPE1"
+CLAIMS = "Claims"
 MEAN = "USS-mean"
 PRICES = (0.1, 1.0, 5.0)
 Q_USS = {f"Q-USS, label {price:g}": price for price in PRICES}

@@ -212,10 +212,8 @@ def _all_families() -> list[Experiment]:
     losses = _members("loss", ALLOCATIONS, lambda rng: _allocation(rng, "loss"))
     rewards = _members("reward", ALLOCATIONS, lambda rng: _allocation(rng, "reward"))
     unusual = [name for name in DISTRIBUTIONS if name.startswith(("loss-", "reward-"))]
-    latent, thresholded = (
-        _members("cascade-latent", ADDED_MEMBERS, _latent),
-        _members("contextual-thresholded", ADDED_MEMBERS, _thresholded),
-    )
+    latent = _members("cascade-latent", ADDED_MEMBERS, _latent)
+    thresholded = _members("contextual-thresholded", ADDED_MEMBERS, _thresholded)
     return [
         *_family("cascade-wd", "cascade", with_wd, cascade, 10_000, 20, 500.0),
         *_family("cascade-any", "cascade", without, cascade, 10_000, 20, 500.0),

@@ -69,12 +69,10 @@ def yields_of(name: str) -> np.ndarray:
     return yields(found.outputs[order], found.truth[order], LABELS).cautious
 
 
-ROUTER, LOOKS, GROUPS, LABELLED = (
-    "Pay-to-compare",
-    "Second-looks",
-    "Second-looks, groups",
-    "Second-looks, groups, yields",
-)
+ROUTER = "Pay-to-compare"
+LOOKS = "Second-looks"
+GROUPS = "Second-looks, groups"
+LABELLED = "Second-looks, groups, yields"
 
 
 def policies(name: str) -> Makers:

@@ -96,9 +96,8 @@ def _tallies(run: Run, kinds: Iterable[str], start: str, rival: str | None = Non
     rows: list[Row] = []
     for kind in kinds:
         names = [name for name in INSTANCES if name.startswith(f"{start}{kind}-")]
-        names += [
-            name for name in FAMILIES if name.rpartition("-")[0] == f"{start}{kind}"
-        ]  # without its number
+        # without its number
+        names += [name for name in FAMILIES if name.rpartition("-")[0] == f"{start}{kind}"]
         rows += _by_policy(comparisons(run, names, rival), kind)
     return rows
 

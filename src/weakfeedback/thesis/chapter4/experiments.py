@@ -290,10 +290,8 @@ def _remarks() -> list[Experiment]:
         policies: dict[str, Maker] = {}
         for label, maker in ((MK, mk), (DU, du), (KNOWN, known)):
             policies |= {f"{label}, N = {n}": partial(maker, every=n) for n in (1, EVERY)}
-        title, place = (
-            f"The knapsack every round or every {EVERY} rounds on {name}",
-            "section 4.5, computation",
-        )
+        title = f"The knapsack every round or every {EVERY} rounds on {name}"
+        place = "section 4.5, computation"
         notes = (REMARK, MENDED, ROUNDED_UP, *_gamma_note(name, load(name)))
         found.append(_experiment(f"every-{name}", title, place, policies, partial(load, name), notes))
     return found
@@ -309,10 +307,8 @@ def _long() -> Experiment:
         SU: su,
         KNOWN: known,
     }
-    title, place = (
-        "CSB-SK and CSB-SU over 100 000 rounds, five arms",
-        "corollaries OptimalBoundST, OptimalBoundJointST",
-    )
+    title = "CSB-SK and CSB-SU over 100 000 rounds, five arms"
+    place = "corollaries OptimalBoundST, OptimalBoundJointST"
     notes = (REMARK, ROUNDED_UP, "delta = T^(-(log T)^-0.5), as the theorem sets it")
     options: dict[str, Any] = {"horizon": LONG, "replications": REPEATED, "nanoseconds": 500.0}
     return _experiment("long", title, place, policies, _small, notes, **options)
