@@ -1,5 +1,6 @@
 """Validation of arguments shared by the policies of this setting."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -30,3 +31,16 @@ def real_numbers(name: str, value: Any) -> np.ndarray:
         return np.array(value, dtype=float)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be numbers, got {brief(value)}") from None
+
+
+def warn_of_prices(costs: np.ndarray, reference: int, least: float) -> None:
+    """Say at construction which stages can save nothing."""
+    dear = [
+        k for k in range(costs.size) if k != reference and not costs[k] < (1.0 - least) * costs[reference]
+    ]
+    if len(dear) == costs.size - 1:
+        words = "the reference is the cheapest stage" if costs.size > 1 else "the reference is the only stage"
+        warnings.warn(f"nothing can be saved: {words}, and answers everything", stacklevel=3)
+    elif dear:
+        words = ", ".join(str(k) for k in dear)
+        warnings.warn(f"stages never called, since they cost as much as the reference: {words}", stacklevel=3)

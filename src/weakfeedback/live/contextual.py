@@ -375,11 +375,7 @@ class ContextualCascade(Live, Rounds):
 
         The stages, ``combine``, ``compare``, ``metric`` and a feature map of your own are code and not in the file:
         pass them again. So is a policy of your own: pass a fresh object. A file that cannot be used raises
-        `StateError`.
-
-        The file does not record ids that were issued after it was written. If there may be any (after a crash, or if
-        a second object was loaded from the same file), pass ``fresh_ids=True``: ids then continue after a random gap,
-        so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
+        `StateError`. ``fresh_ids`` as for `Cascade.load`.
         """
         code = {
             "stages": stages,

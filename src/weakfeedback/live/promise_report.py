@@ -22,6 +22,7 @@ from weakfeedback.live.games.promise import (
     is_open,
 )
 from weakfeedback.live.report import Report, percent
+from weakfeedback.live.talks import talk_words, talks_of
 from weakfeedback.words import STAGES, Words
 
 if TYPE_CHECKING:
@@ -137,6 +138,12 @@ class PromiseReport(Report):
     self_check: dict[str, Any] | None
     former_references: list[dict[str, Any]]
     words: Words = STAGES
+    conversations: dict[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON data, conversations where there were some."""
+        found = super().to_dict()
+        return {name: value for name, value in found.items() if value or name != "conversations"}
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of the models beside the reference: price, comparisons, how often they differ from it."""
@@ -146,7 +153,8 @@ class PromiseReport(Report):
         return table.set_index("name").rename_axis(self.row)
 
     def __str__(self) -> str:
-        return "\n".join([*self._promise(), *self._money(), *self._groups(), *self.unknown()])
+        talks = talk_words(self.conversations, self.words, self.reference)
+        return "\n".join([*self._promise(), *self._money(), *talks, *self._groups(), *self.unknown()])
 
     def _promise(self) -> list[str]:
         set_to, eps, reference, money = self.settings, _eps(self.settings), self.reference, self.words.money
@@ -452,6 +460,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         self_check=_self_check(kept.second, total) if promised.self_check else None,
         former_references=[{"reference": words.one(k), "until": t} for k, t in promised.since],
         words=words,
+        conversations=talks_of(view.counts),
     )
 
 

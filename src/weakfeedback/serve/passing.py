@@ -115,6 +115,8 @@ class Passing:
             return False
         if line is None:
             return await self._copy(owner, scope, send, body)
+        if line.transport.is_closing():
+            return False
         head = [scope["path"].encode(), scope["query_string"]]
         for pair in self._headers(scope):
             head += pair

@@ -672,3 +672,32 @@ def test_features_group_the_requests_and_prices_are_those_of_the_request(tmp_pat
     assert all(one < two for one, two in zip(short, long))
     assert long == sorted(long)
     assert {one["group"] for one in report["details"]["groups"]} >= {"t0", "t1"}
+
+
+@pytest.mark.parametrize("limit", [{}, {"agree": 0.9, "error_cost": None, "compare": {"type": "text"}}])
+@pytest.mark.parametrize("talk", [False, True])
+def test_every_router_decides_at_what_its_request_costs(tmp_path, limit, talk):
+    """Without features, with a promise, and in a conversation with cached turns; a key may be used again."""
+    table = {name: value for name, value in {**learner(), **limit}.items() if value is not None}
+    table |= {"conversation": {"key": "header:x-session"}} if talk else {}
+    for one in table["stage"]:
+        dear = one["price"]["output"]
+        one["price"] = {"input": dear / 10, "output": dear, "cached": dear / 100}
+
+    async def work():
+        async with chatting(tmp_path / "s.db", table) as chat:
+            for k in range(20):
+                text = f"Please tell me: what is {k} * 7?" + " please" * (200 if k % 2 else 0)
+                await chat.ask(text, x_session=f"s{k}", idempotency_key=f"k{k}")
+                await chat.ask(text, x_session=f"s{k}", idempotency_key=f"k{k}")
+            events = await chat.service.events("support", -1, 1000)
+            counts = chat.service.learners["support"].core.counts
+            return [event.body for event in events if event.kind == "decide"], counts
+
+    bodies, counts = asyncio.run(work())
+    assert len(bodies) == counts.decided == 20
+    short, long = (one["prices"] for one in bodies[-2:])
+    assert all(one < two for one, two in zip(short, long))
+    assert counts.alone == pytest.approx(sum(one["prices"][-1] for one in bodies))
+    assert ("conversation" in bodies[0]) == talk
+    assert all(one["prices"] == sorted(one["prices"]) for one in bodies)
