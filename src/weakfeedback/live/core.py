@@ -789,8 +789,7 @@ class Core:
 
     def pending(self) -> list[int]:
         """Return the ids decided but not yet answered, in increasing order."""
-        found: list[int] = self.run(lambda: list(self.ledger.waiting))
-        return found
+        return self.run(lambda: list(self.ledger.waiting))
 
     # -- states
 

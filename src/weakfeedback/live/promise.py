@@ -122,8 +122,7 @@ class Promises:
     @property
     def promised(self) -> Promised | None:
         """What is promised now; None if nothing is."""
-        found: Promised | None = getattr(self._core.terms, "promise", None)
-        return found
+        return getattr(self._core.terms, "promise", None)
 
     def _keeps(self, what: str) -> Promised:
         promised = self.promised
@@ -194,8 +193,7 @@ class Promises:
             raise ValueError(
                 f"alpha must be {DELTA:g}, for which a promise keeps its books, got {brief(alpha)}"
             )
-        found: PromiseCertificate = self._core.view(lambda view: certificate_of(view, self._words))
-        return found
+        return self._core.view(lambda view: certificate_of(view, self._words))
 
     def risk(self, id: int) -> float | None:
         """Return the estimated risk that the answer of a request differs: 0 if the reference gave it.
@@ -203,8 +201,7 @@ class Promises:
         For the last 1000 requests of this object; None for others, and where nothing was learned yet.
         """
         self._keeps("risk")
-        found: float | None = self._core.view(lambda view: risk_of(view, id))
-        return found
+        return self._core.view(lambda view: risk_of(view, id))
 
     def unseen(self, group: Any = None) -> None:
         """Let an answer of another model go out because the reference failed: nobody compares it, so it counts as

@@ -95,7 +95,8 @@ class Decider:
         ``told`` is what is known of the request, the fields of a `DecideRequest`.
         """
         given = DecideRequest(**told) if told else None
-        found, commit = await self._ask(self._service.decide_ahead(learner, given, key))
+        (found,), future = await self._ask(self._service.decide_ahead(learner, given, key))
+        commit = self._service.steps.later(future)
         place = self._places[learner]
         call = tuple(place[name] for name in found["call"])
         waits = found["expires"] is not None and not found["repeated"]
