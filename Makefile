@@ -13,7 +13,7 @@ endif
 # the tests start the package some hundred times, and without bytecode each start compiles it from its source
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo quick-test test test-all coverage lint check bench docs lock release clean
+.PHONY: help setup demo quick-test test test-all test-integrations coverage lint check bench docs lock release clean
 
 help:
 	@echo "make setup       install into $(VENV), with what is needed to change the package"
@@ -21,6 +21,7 @@ help:
 	@echo "make quick-test  lint, types and some tests of every package, about two minutes"
 	@echo "make test        lint, types and tests, about 10 minutes on two cores"
 	@echo "make test-all    the same with the long runs and every supported Python found here"
+	@echo "make test-integrations   the adapters and snippets with the newest LiteLLM, LangChain, LlamaIndex, Pydantic AI and AI SDK"
 	@echo "make coverage    the tests with the lines that they reach, about 30 minutes"
 	@echo "make check POLICY=NAME   the conformance checks, twins and mutants of one policy"
 	@echo "make bench       speed against the floor of the random draws, and against other libraries"
@@ -78,6 +79,16 @@ test: lint
 test-all: coverage
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --doctest-modules src/weakfeedback
 	@$(BIN)/python tests/installation.py
+
+# the packages of others are not in the lock: they have an environment of their own; needs uv's index and npm
+INTEGRATIONS := $(abspath out/integrations)
+test-integrations: $(READY)
+	@$(BIN)/python -m venv $(INTEGRATIONS)/venv && mkdir -p $(INTEGRATIONS)/node
+	@$(BIN)/uv pip install --quiet --python $(INTEGRATIONS)/venv/bin/python --editable '.[dev]' litellm langchain-core \
+	  langchain-openai llama-index-llms-openai-like 'pydantic-ai-slim[openai]'
+	@cd $(INTEGRATIONS)/node && npm install --silent --no-fund --no-audit ai @ai-sdk/openai-compatible
+	@WEAKFEEDBACK_NODE_MODULES=$(INTEGRATIONS)/node $(INTEGRATIONS)/venv/bin/python -m pytest -q -rs \
+	  tests/adapters tests/docs/test_frameworks.py
 
 # compiled code is not traced: what only runs compiled counts as missed
 coverage: lint

@@ -1,9 +1,9 @@
-"""Two instances on one store in PostgreSQL against one: ``python -m benchmarks.sharing [SECONDS]``.
+"""Two instances on one store in PostgreSQL against one: ``python -m benchmarks.sharing [SECONDS] [CLIENTS]``.
 
 Clients, instances and the server of the store share the cores of one machine, so the clock tells little. What counts is
 the CPU time of the busiest instance per decision with its feedback: where each instance has a core of its own, that is
 what bounds the decisions a second. Clients that know the owner of a learner ask it; others ask any instance. There
-are 32 clients for each instance.
+are 32 clients for each instance, unless told.
 """
 
 import asyncio
@@ -93,7 +93,9 @@ def owned(metrics: int) -> set[str]:
     return {name for name in NAMES if f'weakfeedback_pending{{learner="{name}"}}' in text}
 
 
-def run(server: Cluster, instances: int, direct: bool, seconds: float) -> dict[str, float]:
+def run(
+    server: Cluster, instances: int, direct: bool, seconds: float, clients: int = CLIENTS
+) -> dict[str, float]:
     """What so many instances cost per decision, in microseconds of CPU, and how many there were a second."""
     command = [sys.executable, "-m", "weakfeedback", "serve", "--port", "0", "--quiet", "--interpreted"]
     command += ["--shared", "--store", server.url("s" + str(time.monotonic_ns()))]
@@ -107,7 +109,7 @@ def run(server: Cluster, instances: int, direct: bool, seconds: float) -> dict[s
             time.sleep(0.2)
         owners = {name: port for _, port in running for name in owned(port)}
         ports = {name: [owners[name]] if direct else [port for _, port in running] for name in NAMES}
-        clients = CLIENTS * instances
+        clients *= instances
         asyncio.run(load(ports, clients, 1.0))
         before, stored = [cpu_of(pid) for pid, _ in running], cpu_of_store(server)
         began = time.perf_counter()
@@ -121,12 +123,13 @@ def run(server: Cluster, instances: int, direct: bool, seconds: float) -> dict[s
 def main() -> int:
     """Measure by turns, print the medians."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
+    clients = int(sys.argv[2]) if len(sys.argv) > 2 else CLIENTS
     ways = {"one": (1, True), "two, asked directly": (2, True), "two, any of them": (2, False)}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
     with cluster() as server:
         for _ in range(3):
             for name, (instances, direct) in ways.items():
-                found[name].append(run(server, instances, direct, seconds))
+                found[name].append(run(server, instances, direct, seconds, clients))
     best = {name: min(runs, key=lambda one: one["busiest"]) for name, runs in found.items()}
     print("microseconds of CPU per decision with its feedback, the best of three turns")
     for name, one in best.items():

@@ -19,6 +19,7 @@ import tarfile
 import tempfile
 import urllib.request
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -214,8 +215,18 @@ def environment(folder, *packages):
     """A fresh environment with some packages; its Python."""
     run(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages)
+    uv = Path(sys.executable).with_name("uv")
+    if not uv.exists() or failure(
+        [str(uv), "pip", "install", "--quiet", "--python", str(python), *map(str, packages)], folder
+    ):
+        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages)
     return python
+
+
+def reported(name, what, trouble):
+    """Print what was tried, and return whether it failed."""
+    print(f"  {name}: {what}: {'FAILED' if trouble else 'ok'}\n{trouble}".rstrip(), flush=True)
+    return bool(trouble)
 
 
 def release(out, work):
@@ -243,23 +254,25 @@ def release(out, work):
     with tarfile.open(sdist) as packed:
         packed.extractall(source, filter="data")
     (source,) = source.iterdir()
-    failed = 0
-    for file in (wheel, sdist):
+
+    def tried(file):
+        """Use what a file installs; the source, too, with the sdist. What failed."""
         folder = work / file.name.replace(".", "-")
         folder.mkdir()
         python = environment(folder / "venv", f"{file}[serve]")
         shutil.copytree(source / "examples", folder / "examples")
-        for what, trouble in use(python.parent, source / "README.md", folder, python, file is sdist):
-            failed += bool(trouble)
-            print(f"  {file.name}: {what}: {'FAILED' if trouble else 'ok'}\n{trouble}".rstrip(), flush=True)
-    for made_by in (
-        [python, "-m", "pip", "install", "--quiet", "."],
-        ["make", "demo", f"PYTHON={sys.executable}"],
-    ):
-        trouble = failure(made_by, source)
-        failed += bool(trouble)
-        what = " ".join(map(str, made_by[-2:]))
-        print(f"  source: {what}: {'FAILED' if trouble else 'ok'}\n{trouble}".rstrip(), flush=True)
+        found = use(python.parent, source / "README.md", folder, python, file is sdist)
+        failed = sum(reported(file.name, what, trouble) for what, trouble in found)
+        if file is sdist:
+            for made_by in (
+                [python, "-m", "pip", "install", "--quiet", "."],
+                ["make", "demo", f"PYTHON={sys.executable}"],
+            ):
+                failed += reported("source", " ".join(map(str, made_by[-2:])), failure(made_by, source))
+        return failed
+
+    with ThreadPoolExecutor(2) as both:  # most of it runs on one core
+        failed = sum(both.map(tried, (wheel, sdist)))
     if not failed:
         out.mkdir(parents=True, exist_ok=True)
         files = [wheel, sdist, materials]

@@ -584,13 +584,17 @@ class _Asked:
         agree: float | None = None,
         budget: float | None = None,
         reference: str | None = None,
+        shadow: bool | None = None,
+        paused: bool | None = None,
         self_check: bool | None = None,
     ) -> Asking[None]:
         """Promise something else from the next request on: a share, money a request, or another reference.
 
-        ``self_check`` begins or ends second calls of the reference.
+        ``shadow``: the reference answers everything, and the report says what would have been; ``paused``: it answers
+        everything, and nothing is learned; False turns either off. ``self_check`` begins or ends second calls of it.
         """
-        body = _given(agree=agree, budget=budget, reference=reference, self_check=self_check)
+        told = {"shadow": shadow, "paused": paused, "self_check": self_check}
+        body = _given(agree=agree, budget=budget, reference=reference, **told)
         yield _Call("PATCH", f"{self._path}/costs", body)
 
     def _series(self, start: int, end: int, step: int = 60) -> Asking[dict[str, Any]]:

@@ -78,6 +78,28 @@ def test_the_label_says_what_is_compared():
     assert router.report().disagreement[0, 1] == 0.0
 
 
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("named", ["thread_id", "session_id", None])
+def test_a_conversation_stays_with_its_model(awaited, named):
+    """By the thread of the config, or by what a callable says; requests without one are decided alone."""
+    router, models, calls = made("a", "a")
+    own = None if named else lambda given: given["talk"]
+    model = runnable(router, models, conversation=own)
+    for n in range(30):
+        talk = f"c{n // 3}"
+        config = {"configurable": {named: talk}} if named else None
+        given = {"talk": talk, "n": n}
+        asyncio.run(model.ainvoke(given, config)) if awaited else model.invoke(given, config)
+    assert router.core.counts.talks == 10
+    assert 0 < router.comparisons <= 10  # only first turns are compared, and what answered one answers on
+    dear = {one["n"] for one in calls[1]}
+    assert all((n in dear) == (n - n % 3 in dear) for n in range(30))
+    assert {one["n"] for one in calls[0]} == set(range(30)) - {n for n in dear if n % 3}
+    if named:
+        asyncio.run(model.ainvoke({}, {})) if awaited else model.invoke({}, {})
+        assert router.core.counts.talks == 10
+
+
 def test_answers_that_cannot_be_compared_leave_nothing_open():
     router, models, _ = made("a", "b")
     with pytest.raises(TypeError):

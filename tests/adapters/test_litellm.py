@@ -76,6 +76,23 @@ def test_features_are_in_the_metadata_of_the_request(models, awaited):
     assert sorted(one.group for one in router.report().groups) == ["(none)", "classify"]
 
 
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_conversation_is_the_session_of_the_metadata_or_what_a_callable_says(models, awaited):
+    for own, more in (
+        (None, lambda n: {"metadata": {"session_id": n // 3}}),
+        (lambda request: request["metadata"]["chat"], lambda n: {"metadata": {"chat": f"u{n // 3}"}}),
+    ):
+        router = Router(2, prices=[1, 20], error_cost=100)
+        plug_in(router, [SMALL, LARGE], conversation=own)
+        for n in range(12):
+            ask(awaited, **more(n))
+        assert (router.core.counts.talks, router.rounds) == (4, 12)
+        assert router.comparisons <= 4
+    plug_in(router, [SMALL, LARGE])
+    ask(awaited)
+    assert router.core.counts.talks == 4
+
+
 def test_a_model_that_fails_loses_its_comparison_or_the_round(models):
     said, _ = models
     router = Router(2, prices=[1, 20], error_cost=100)

@@ -29,7 +29,7 @@ def table(seed, stages=3, labels=4, rows=400, groups=0, scored=True, costs=None)
     return AdaptiveProblem(last, outputs, scores if scored else None, costs, groups=kinds)
 
 
-def follow(fast, twin, problem, seed, rounds, delay=0, lose=0.0):
+def follow(fast, twin, problem, seed, rounds, delay=0, lose=0.0, priced=False):
     """Play both on the same rows with equal draws: the same stages, coins, tokens and bounds."""
     world, rows, chaos = problem.world(), np.random.default_rng(seed), np.random.default_rng(seed + 9)
     mine, theirs = np.random.default_rng(seed + 1), np.random.default_rng(seed + 1)
@@ -38,6 +38,10 @@ def follow(fast, twin, problem, seed, rounds, delay=0, lose=0.0):
         row = world.draw(rows)
         group = int(world.group(row))
         seen, sure, arm, first, chance, lost = np.full(K, -1), np.full(K, np.nan), -1, -1, 1.0, False
+        if priced:  # not all models grow dearer alike
+            own = np.array(problem.costs) * chaos.choice([0.3, 0.8, 2.0]) * chaos.choice([1.0, 1.5, 30.0], K)
+            fast.price(own)
+            twin.price(own)
         while True:
             for one, rng in ((fast, mine), (twin, theirs)):
                 one.turn_to(group, first, chance)
@@ -55,6 +59,9 @@ def follow(fast, twin, problem, seed, rounds, delay=0, lose=0.0):
                 lost = True
                 break
             seen[stage], sure[stage], arm = world.outputs[row, stage], world.scores[row, stage], stage
+        if priced:
+            fast.return_to(np.array(problem.costs))
+            twin.return_to(problem.costs)
         waiting.append((group, first, chance, arm, seen, sure, lost))
         if len(waiting) > delay:
             group, first, chance, arm, seen, sure, lost = waiting.pop(0)
@@ -103,6 +110,14 @@ CASES = {
     "background": ({"seed": 14, "stages": 2}, {"agree": 0.8, "background": True}, {"delay": 3}),
     "shadow": ({"seed": 15}, {"agree": 0.9, "shadow": True}, {}),
     "few expected": ({"seed": 16}, {"agree": 0.9, "expected": 300}, {}),
+    "own prices": ({"seed": 19, "groups": 3}, {"agree": 0.9, "before": True}, {"priced": True}),
+    "own prices, one model": ({"seed": 20, "stages": 2}, {"agree": 0.9, "before": True}, {"priced": True}),
+    "own prices, error cost": (
+        {"seed": 21, "groups": 3},
+        {"agree": 0.8, "error_cost": 90.0, "before": True},
+        {"priced": True, "delay": 4},
+    ),
+    "own prices, budget": ({"seed": 22}, {"budget": 12.0, "before": True}, {"priced": True}),
     "small bucket": ({"seed": 17, "stages": 2}, {"agree": 0.9, "bucket": 3.0}, {}),
 }
 
@@ -128,6 +143,7 @@ def battery(cls):
         "small budget",
         "both",
         "before the call",
+        "own prices",
     ):
         made, options, how = CASES[name]
         problem = table(**made)
@@ -141,6 +157,8 @@ def battery(cls):
         "few expected",
         "small bucket",
         "many labels",
+        "own prices, one model",
+        "own prices, error cost",
     ):
         made, options, how = CASES[name]
         problem = table(**made)
@@ -177,6 +195,11 @@ MUTANTS = [
     ("self.blind[b] += 1\n            return False", "return False"),
     ("(1.0 - self.chance) * D, 0.0)", "D, 0.0)"),
     ("return requests / np.maximum(called, 1.0)", "return np.ones(BUCKETS)"),
+    ("self.asked_scale[(self.t - 1) % self.memory] = self.scale", "pass"),
+    ("self.is_inside(b, r / self.scale, rng)", "self.is_inside(b, r, rng)"),
+    (" and r <= self.highest_risk(BEFORE, m)", ""),
+    ("if not self.is_usable(m):  #", "if False:  #"),
+    ("money += weight[j - 1] * scale[j - 1]", "money += weight[j - 1]"),
 ]
 
 

@@ -47,11 +47,11 @@ def knowing(router):
     return router
 
 
-def played(prefix, ratio, stay, way, count=1500, seed=0, known=True, dearer=1.0):
+def played(prefix, ratio, stay, way, count=1500, seed=0, known=True, dearer=1.0, trust=None):
     """Money and errors of a way to route, over those of always the dear model, with all comparisons paid.
 
     ``known``: the router knows how often the models differ; otherwise it learns that. ``dearer``: an error costs so
-    many times what makes always-cheap and always-dear equal.
+    many times what makes always-cheap and always-dear equal. ``trust``: as of the policy.
     """
     world = list(conversations(stay, count, np.random.default_rng(seed)))
     turns = sum(map(len, world))
@@ -62,7 +62,9 @@ def played(prefix, ratio, stay, way, count=1500, seed=0, known=True, dearer=1.0)
     error = dearer * (always[1] - always[0]) / differing
     if way == "cheap":
         return (always[0] + error * differing) / always[1]
-    router = Router(2, prices=[one / turns for one in always], error_cost=error, context=["kind"])
+    router = Router(
+        2, prices=[one / turns for one in always], error_cost=error, context=["kind"], trust=trust
+    )
     router = knowing(router) if known else router
     rng, money, errors = np.random.default_rng(seed + 1), 0.0, 0.0
     for number, kinds in enumerate(world):

@@ -179,7 +179,7 @@ def test_bad_input_has_one_line():
         ({"conversation": "x" * 2000}, "at most 1000"),
         ({"switching": [1, 2]}, "goes with conversation"),
         ({"conversation": "a", "switching": [1]}, "2 numbers"),
-        ({"conversation": "a", "prices": [1, 2]}, "mean prices"),
+        ({"conversation": "a", "prices": [2, 1]}, "sorted"),
     ):
         with pytest.raises(ValueError, match=words):
             router.decide(**more)
@@ -198,3 +198,10 @@ def test_never_above_95_percent_of_the_dear_model_in_the_table_of_conversations(
     }
     assert max(share for (_, _, way), share in ways.items() if way == "talk") <= 0.95
     assert max(share for (_, _, way), share in ways.items() if way == "blind") > 1.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cell", "stay"), [(CELLS[0], 0.9), (CELLS[1], 0.5), (CELLS[2], 0.5)])
+def test_with_trust_in_the_last_model_it_learns_that_from_comparisons(cell, stay):
+    """Nothing is known before, all comparisons are paid; without trust it may settle on the cheap model."""
+    assert played(*cell, stay, "talk", count=1500, known=False, trust="last") <= 0.95

@@ -224,8 +224,8 @@ def test_yields_change_the_verdict_and_are_compared_as_answers_are():
         (lambda r: Router(2, [1, 2], 3, "Second-looks", features=2), "features must be 0"),
         (lambda r: Router(2, [1, 2], 3).decide(context={}), "context is for a router with context"),
         (
-            lambda r: Router(2, [1, 2], 3).decide(prices=[1, 2]),
-            "prices of a request is for a router with context",
+            lambda r: Router(2, [1, 2], 3, "Double-Thompson").decide(prices=[1, 2]),
+            "prices of a request are not for Double-Thompson",
         ),
         (lambda r: Router(2, [1, 2], 3).yields([[1, 2]], [1]), "yields is for a router with context"),
     ],

@@ -64,9 +64,17 @@ class SlowPromise:
         self.due = 50
         self.group, self.first, self.chance = 0, -1, 1.0
         self.would = {"answer": 0.0, "differ": 0.0, "spend": 0.0}
-        self.cheap = [
-            k for k in range(self.K) if k != self.R and self.c[k] < (1 - self.q_min) * self.c[self.R]
-        ]
+        self.scale, self.scales = 1.0, []
+
+    @property
+    def cheap(self):
+        return [k for k in range(self.K) if k != self.R and self.c[k] < (1 - self.q_min) * self.c[self.R]]
+
+    def price(self, prices):
+        self.scale, self.c = prices[self.R] / self.c[self.R], [float(c) for c in prices]
+
+    def return_to(self, prices):
+        self.scale, self.c = 1.0, [float(c) for c in prices]
 
     # -- the request
 
@@ -113,6 +121,7 @@ class SlowPromise:
         if self.group not in self.order and len(self.order) < 63:
             self.order.append(self.group)
         self.asked.append(self.group)
+        self.scales.append(self.scale)
         self.allowed += 1.05 * self.c[self.R] if self.b is None else self.b
         self.first, self.chance = -1, 1.0
         poor = self.b is not None and self.spent + self.c[self.R] > self.allowed
@@ -127,14 +136,24 @@ class SlowPromise:
             if not poor and not self.learning():
                 enough = self.eps is None or self.free(bucket) > (1 if self.background else 0)
                 money = self.b is not None or self.spent + self.c[m] + self.c[self.R] <= self.allowed
-                go = enough and money and coin(choice["f"], rng)
+                go = m in self.cheap and enough and money and coin(choice["f"], rng)
             if go and not poor and choice["form"] == "before":
-                go = self.inside(choice, self.risk("before", m, None, None, self.group), rng)
+                r = self.risk("before", m, None, None, self.group)
+                go = self.inside(choice, r / self.scale, rng) and r <= self.most("before", m)
             if go:
                 self.first, self.chance = m, 0.0
                 self.spent += self.c[m]
                 return m
         return self.others_then_reference(bucket, 0, [], rng)
+
+    def most(self, form, k):
+        """The own risk above which no answer goes out."""
+        limits = [1.0]
+        if self.eps is not None:
+            limits.append(max(0.25, 5 * self.eps))
+        if self.E is not None:
+            limits.append((self.c[self.R] - (self.c[k] if form == "before" else 0)) / self.E)
+        return min(limits)
 
     def inside(self, choice, r, rng):
         return coin(choice["share"], rng) if r == choice["limit"] else r < choice["limit"]
@@ -336,28 +355,27 @@ class SlowPromise:
             for form in self.forms(k):
                 asked, last = self.asked[-self.memory :], self.called[k][-self.memory :]
                 if form == "before":
-                    r = [(self.risk(form, k, None, None, g), g) for g in asked]
+                    scales = self.scales[-self.memory :]
+                    r = [(self.risk(form, k, None, None, g), g, s) for g, s in zip(asked, scales)]
                 else:
-                    r = [(self.risk(form, k, row["s"], row["y"], row["g"]), row["g"]) for row in last]
+                    r = [(self.risk(form, k, row["s"], row["y"], row["g"]), row["g"], 1.0) for row in last]
                 if self.each:
-                    r = [(risk, g) for risk, g in r if self.named(g) == key]
-                r = sorted(r, key=lambda pair: pair[0])
+                    r = [(risk, g, s) for risk, g, s in r if self.named(g) == key]
+                r = sorted(r, key=lambda row: row[0] / row[2])
                 weights = [1.0] * len(r)
                 if form == "after" and not self.scores_kept[k]:  # a call may have been chosen by its group
                     requests = Counter(self.named(g) for g in asked)
                     calls = Counter(self.named(row["g"]) for row in last)
-                    weights = [requests[self.named(g)] / calls[self.named(g)] for _, g in r]
-                r = [risk for risk, _ in r] if sum(weights) > 0 else []
-                limits = [1.0]
-                if self.eps is not None:
-                    limits.append(max(0.25, 5 * self.eps))
-                if self.E is not None:
-                    limits.append((self.c[self.R] - (self.c[k] if form == "before" else 0)) / self.E)
+                    weights = [requests[self.named(g)] / calls[self.named(g)] for _, g, _ in r]
+                scales = [s for _, _, s in r]
+                r = [risk for risk, _, _ in r] if sum(weights) > 0 else []
+                rank, everything = [risk / s for risk, s in zip(r, scales)], sum(weights)
+                weights = [w if risk <= self.most(form, k) else 0.0 for w, risk in zip(weights, r)]
                 for j in range(1, len(r) + 1):
-                    if r[j - 1] > min(limits):
-                        break
-                    part, mass = sum(weights[:j]) / sum(weights), np.dot(weights[:j], r[:j])
-                    sigma, d, f = (1 - q) * part, (1 - q) * mass / sum(weights), 1.0
+                    if weights[j - 1] == 0.0:
+                        continue
+                    part, mass = np.dot(weights[:j], scales[:j]) / everything, np.dot(weights[:j], r[:j])
+                    sigma, d, f = (1 - q) * part, (1 - q) * mass / everything, 1.0
                     ask = self.c[k] * (part if form == "before" else 1)
                     if self.b is not None:
                         cost = ask + (1 - sigma) * self.c[self.R]
@@ -374,10 +392,10 @@ class SlowPromise:
                         f = min(1.0, target / d) if d > 0 else 1.0
                         value = f * (sigma * self.c[self.R] - ask)
                     if value > best + 1e-12:
-                        ties = [risk for risk in r if risk == r[j - 1]]
-                        share = sum(risk == r[j - 1] for risk in r[:j]) / len(ties)
+                        ties = [one for one in rank if one == rank[j - 1]]
+                        share = sum(one == rank[j - 1] for one in rank[:j]) / len(ties)
                         best = value
-                        found = {"model": k, "form": form, "limit": r[j - 1], "share": share, "f": f}
+                        found = {"model": k, "form": form, "limit": rank[j - 1], "share": share, "f": f}
                         found["mean"] = max(mass / sum(weights[:j]), 1e-9)
                     if self.b is not None:
                         break

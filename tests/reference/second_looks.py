@@ -53,11 +53,12 @@ class SlowSecondLooks:
         groups: int = 64,
         omega: float = 0.02,
         yields: Any = None,
+        trust: str | None = None,
         overspend: float = 0.05,
         allowance: float = 50,
         **options: Any,
     ):
-        self.K, self.Q, self.most = len(prices), features, groups
+        self.K, self.Q, self.most, self.trust = len(prices), features, groups, trust
         self.o, self.b = overspend, allowance
         self.omega = min(omega, overspend)
         self.b1 = max(allowance / 5 - 0.01, 0.0)
@@ -171,8 +172,8 @@ class SlowSecondLooks:
 
     def decision(self) -> set[int]:
         zero, c, K = self.layer0, self.layer0.c, self.K
-        S0 = zero.decision()
-        a0 = zero.settled
+        S0 = zero.decision() if self.trust is None else {K}
+        a0 = zero.settled if self.trust is None else K
         a, want, check = a0, set[int](), False
         t = zero.played()
         ahead = zero.horizon - t if zero.horizon else max(zero.least, t + 1)

@@ -25,6 +25,7 @@ OPTIONS = {
     "tight": {"features": 1, "overspend": 0.03, "allowance": 0.2, "kappa": 0.01},
     "horizon": {"features": 2, "horizon": 90, "kappa": 0.5},
     "yields": {"features": 1, "yields": YIELDS},
+    "trust": {"features": 1, "trust": "last"},
 }
 
 

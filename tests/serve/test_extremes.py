@@ -83,6 +83,8 @@ def requests() -> Iterator[tuple[str, str, str, Any]]:
             more = {"agree": 0.9} if "agree" in made else {"error_cost": 90.0}
             yield name, "PATCH", "/costs", {"prices": [1.5, 18.0], **more}
             yield name, "POST", "/decide", {"conversation": "one", "switching": [0.0, 2.5]}
+            yield name, "POST", "/decide", {"prices": [1.5, 18.0]}
+            yield name, "POST", "/decide", {"conversation": "two", "prices": [1.5, 18.0]}
             yield name, "PATCH", "/models", {"replace": {"model": "a", "price": 1.5}}
         if name == "looks":
             yield name, "POST", "/decide", {"context": {"task": "x"}, "prices": [1.5, 18.0]}

@@ -61,7 +61,7 @@ def test_what_is_wrong_has_a_code_and_a_repeated_key_must_be_the_same_request(tm
                 ({"context": [1.0]}, "wrong_context"),
                 ({"prices": [1]}, "wrong_context"),
                 ({"prices": [20, 1]}, "wrong_context"),
-                ({"conversation": "a", "prices": [1, 20]}, "wrong_context"),
+                ({"conversation": "a", "prices": [20, 1]}, "wrong_context"),
                 ({"conversation": "a", "count": 2}, "invalid"),
                 ({"conversation": ""}, "invalid"),
             ):
@@ -122,3 +122,52 @@ def test_what_is_told_of_a_request_is_refused_where_it_is_not_for_a_router(tmp_p
                 assert (reply.status, reply.data["code"]) == (422, "wrong_context"), body
 
     run(all_of_it())
+
+
+def test_an_audit_changes_decisions_by_its_yields_alone(tmp_path: Path) -> None:
+    """Labels add up over audits; one of cheaper models leaves other pairs alone, one without labels everything.
+
+    A twin that is told the same yields, and was never audited, decides the same.
+    """
+    made = {**MADE, "models": ["small", "medium", "large"], "prices": [1, 5, 20]}
+    own: Any = Router(3, [1, 5, 20], 100, context=["task"])
+
+    async def audited(call: Any, outputs: list[list[str]], arm: int) -> None:
+        begun = (await call("POST", PLACE + "/audits", {"outputs": outputs, "arm": arm})).data
+        labels = {str(row): "c" for row in begun["rows"]}
+        assert (await call("POST", f"{PLACE}/audits/{begun['id']}/labels", {"labels": labels})).status == 200
+
+    async def play(call: Any, rounds: int) -> None:
+        for n in range(rounds):
+            told = (await call("POST", PLACE + "/decide", {"context": {"task": "t"}})).data
+            decision = own.decide(context={"task": "t"})
+            assert told["stage"] == decision.answer
+            if len(decision.call) > 1:
+                outputs = ["a" if k < 2 and n % 4 == 0 else "b" for k in decision.call]
+                own.feedback(decision.id, outputs)
+                await call("POST", f"{PLACE}/decisions/{told['id']}/feedback", {"outputs": outputs})
+
+    async def all_of_it() -> None:
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+            await call("PUT", PLACE, made)
+            await play(call, 30)
+            await audited(call, [["a", "a", "a"]] * 9, 2)
+            assert service.learners["r"].core.counts.yields is None
+            await play(call, 30)
+            await audited(call, [["a", "b", "b"]] * 30, 2)
+            own.yields([["a", "b", "b"]] * 30, ["c"] * 30)
+            await play(call, 30)
+            await audited(call, [["a", "b"]] * 10, 1)
+            labels, _, _ = service.learners["r"].core.counts.yields
+            assert (labels[0, 1], labels[0, 2]) == (40, 30)
+
+    run(all_of_it())
+
+
+def test_an_audit_in_the_library_changes_nothing() -> None:
+    router = Router([lambda x: x > 2, lambda x: x > 3], [1, 20], 100, context=["task"])
+    for x in range(200):
+        router(x % 10, context={"task": "t"})
+    before = router.state()
+    router.audit([x % 10 for x in range(300)], lambda x: x > 3)
+    assert router.state() == before

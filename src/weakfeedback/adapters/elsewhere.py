@@ -19,6 +19,7 @@ class Elsewhere:
         models: Sequence[Any],
         label: Callable[[Any], Any],
         context: Callable[[Any], Any] | None,
+        conversation: Callable[[Any], Any] | None,
         kind: str,
         fits: Callable[[Any], bool],
     ) -> None:
@@ -29,7 +30,7 @@ class Elsewhere:
             raise ValueError(
                 f"models must be {count} {kind}, one per model of the router, got {brief(models)}"
             )
-        self.router, self.label, self.context = router, label, context
+        self.router, self.label, self.context, self.conversation = router, label, context, conversation
 
     def play(self, given: Any, call: Callable[[int], Any]) -> Any:
         """Return the answer to one request, for which ``call(k)`` calls model k.
@@ -67,7 +68,9 @@ class Elsewhere:
         return self._answer(decision, outputs)
 
     def _decide(self, given: Any) -> RouterDecision:
-        return self.router.decide(context=None if self.context is None else self.context(given))
+        context = None if self.context is None else self.context(given)
+        talk = None if self.conversation is None else self.conversation(given)
+        return self.router.decide(context=context, conversation=talk)
 
     def _answer(self, decision: RouterDecision, outputs: dict[int, Any]) -> Any:
         """Give the outputs as feedback, or cancel a comparison of which one is missing; return the answer."""

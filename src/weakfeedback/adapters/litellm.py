@@ -31,6 +31,7 @@ def plug_in(
     provider: str = "weakfeedback",
     label: Callable[[Any], Any] = answer_of,
     context: Callable[[dict[str, Any]], Any] | None = None,
+    conversation: Callable[[dict[str, Any]], Any] | None = None,
 ) -> Any:
     """Register a provider whose models are those of the router; return its handler.
 
@@ -47,6 +48,9 @@ def plug_in(
     context : callable, optional
         Takes a request, a dict with ``messages`` and the parameters, and returns what is known of it. Left out, the
         features are looked up in the ``metadata`` of the request.
+    conversation : callable, optional
+        Takes a request and returns the key of its conversation, or None: the first request of a key decides, later ones
+        stay with its model or move up. Left out, it is ``session_id`` in the ``metadata``, if there is one.
 
     ``completion`` and ``acompletion`` are offered, not streams. Parameters such as ``temperature`` are passed on. If
     the answering model raises, the decision is cancelled and the error goes on. If another one does, its comparison is
@@ -59,8 +63,15 @@ def plug_in(
         told = request.get("metadata") or {}
         return {name: told[name] for name in features if name in told}
 
+    def session(request: dict[str, Any]) -> Any:
+        found = (request.get("metadata") or {}).get("session_id")
+        return None if found is None else str(found) or None
+
     chosen = context if context is not None else known if features else None
-    rounds = Elsewhere(router, models, label, chosen, "names of models", lambda one: isinstance(one, str))
+    talk = session if conversation is None else conversation
+    rounds = Elsewhere(
+        router, models, label, chosen, talk, "names of models", lambda one: isinstance(one, str)
+    )
 
     def completion(_: Any, *, model: str, messages: Any, optional_params: Any = None, **more: Any) -> Any:
         request = _request(model, messages, optional_params, more)

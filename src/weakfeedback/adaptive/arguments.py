@@ -1,10 +1,12 @@
 """Validation of arguments shared by the policies of this setting."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from weakfeedback.validate import brief, plain, vector
+from weakfeedback.words import are_prices_told, saving_warning
 
 
 def stage_costs(value: Any) -> np.ndarray:
@@ -30,3 +32,10 @@ def real_numbers(name: str, value: Any) -> np.ndarray:
         return np.array(value, dtype=float)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be numbers, got {brief(value)}") from None
+
+
+def warn_of_prices(costs: np.ndarray, reference: int, least: float) -> None:
+    """Say at construction which stages can save nothing, unless the caller does, who has names."""
+    words = saving_warning(costs.tolist(), reference, least)
+    if words is not None and not are_prices_told():
+        warnings.warn(words, stacklevel=3)

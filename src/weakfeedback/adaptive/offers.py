@@ -28,24 +28,28 @@ def would_be(policy: Any, offers: Iterable[float]) -> list[tuple[float, float, f
         before, after = policy.before or policy.ranked[k] == 0, not policy.before
         forms = [form for form, used in ((AFTER, after), (BEFORE, before)) if used]
         found = [(k, form, b, *policy.risks(form, k, b)) for form in forms for b in buckets]
-        ways += [way for way in found if way[-1].sum() > 0.0]
-    requests = {b: float(policy.n[b]) for _, _, b, _, _ in ways}
+        ways += [way for way in found if way[4].sum() > 0.0]
+    requests = {b: float(policy.n[b]) for _, _, b, *_ in ways}
+    mean = float(policy.asked_scale[: max(min(policy.t, policy.memory), 1)].mean())
     offered = []
     for agree in offers if ways else ():
         best = dict.fromkeys(requests, (0.0, 0.0))  # money saved and answers that differ, of each request
-        for k, form, b, risks, weight in ways:
-            gain, differ = _best_prefix(risks, weight, 1.0 - agree, q, c[k], c[R], form, policy.error_cost)
+        for k, form, b, risks, weight, scale in ways:
+            gain, differ = _best_prefix(
+                risks, weight, scale, 1.0 - agree, q, c[k], c[R], form, policy.error_cost
+            )
             best[b] = max(best[b], (gain, differ))
         total = sum(requests.values())
         saved = sum(requests[b] * gain for b, (gain, _) in best.items()) / total
         differs = sum(requests[b] * differ for b, (_, differ) in best.items()) / total
-        offered.append((agree, 1.0 - differs, 1.0 - saved / c[R]))
+        offered.append((agree, 1.0 - differs, 1.0 - saved / (mean * c[R])))
     return offered
 
 
 def _best_prefix(
     risks: np.ndarray,
     weight: np.ndarray,
+    scale: np.ndarray,
     eps: float,
     q: float,
     price: float,
@@ -57,8 +61,9 @@ def _best_prefix(
     most = max(0.25, 5.0 * eps)
     if error_cost > 0.0:
         most = min(most, (dear - (price if form == BEFORE else 0.0)) / error_cost)
-    inside = weight.cumsum() / weight.sum()
-    d = (1.0 - q) * (weight * risks).cumsum() / weight.sum()
+    weight = np.where(risks > most, 0.0, weight) / weight.sum()
+    inside = (weight * scale).cumsum()
+    d = (1.0 - q) * (weight * risks).cumsum()
     asked = price * (inside if form == BEFORE else np.ones(risks.size))
     f = np.minimum(1.0, eps / np.maximum(d, TINY)) if form == AFTER else np.ones(risks.size)
     gain = f * ((1.0 - q) * inside * dear - asked)

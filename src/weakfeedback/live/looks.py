@@ -83,13 +83,6 @@ def yield_reports(counts: Any) -> tuple[YieldReport, ...]:
     )
 
 
-def talk_words(counts: Any) -> tuple[str, ...]:
-    """Say how many conversations there were."""
-    if not counts.talks:
-        return ()
-    return (f"{counts.talks} conversations have begun; {counts.moved} times one moved up.",)
-
-
 class Looks:
     """What a router with ``context`` offers beside its rounds."""
 
@@ -109,8 +102,7 @@ class Looks:
         if context is None and prices is None:
             return ()
         if not isinstance(self._game, ContextRouterGame):
-            what = "context" if prices is None else "prices of a request"
-            raise Refused(f"{what} is for a router with context=[...], not for {self._label}")
+            raise Refused(f"context is for a router with context=[...], not for {self._label}")
         return (self._game.request_of(context, prices),)
 
     def _requests(self, contexts: Any, size: int) -> list[tuple[Any, ...]] | None:

@@ -23,6 +23,7 @@ from weakfeedback.live.games.promise import (
     is_open,
 )
 from weakfeedback.live.report import Report, percent
+from weakfeedback.live.talks import talk_words, talks_of
 from weakfeedback.words import STAGES, Words
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class PromiseReport(Report):
     settings : dict
         What is promised.
     state : str
-        "learning", "kept", "at risk", "above", "shadow", "nothing to save".
+        "learning", "kept", "at risk", "above", "shadow", "paused", "nothing to save".
     cheap : float
         The share of the requests that another model than the reference has answered.
     allowance, bucket : float or None
@@ -144,13 +145,13 @@ class PromiseReport(Report):
     shadow: dict[str, Any] | None
     self_check: dict[str, Any] | None
     former_references: list[dict[str, Any]]
-    conversations: dict[str, Any] | None = None
     words: Words = STAGES
+    conversations: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data, conversations where there are any."""
+        """Return everything as JSON data, conversations where there were some."""
         found = super().to_dict()
-        return {name: value for name, value in found.items() if name != "conversations" or value is not None}
+        return {name: value for name, value in found.items() if value or name != "conversations"}
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of the models beside the reference: price, comparisons, how often they differ from it."""
@@ -160,7 +161,8 @@ class PromiseReport(Report):
         return table.set_index("name").rename_axis(self.row)
 
     def __str__(self) -> str:
-        return "\n".join([*self._promise(), *self._money(), *self._groups(), *self.unknown()])
+        talks = talk_words(self.conversations, self.words, self.reference)
+        return "\n".join([*self._promise(), *self._money(), *talks, *self._groups(), *self.unknown()])
 
     def _promise(self) -> list[str]:
         set_to, eps, reference, money = self.settings, _eps(self.settings), self.reference, self.words.money
@@ -180,20 +182,17 @@ class PromiseReport(Report):
                 lines.append(f"And none whose risk times {price} is above the price of {reference}.")
         else:
             lines = [f"An answer unlike {reference}'s costs {price}; no share is promised."]
-        if self.shadow is not None:
-            return [*lines, *self._shadow(self.shadow)]
+        if self.state == "paused":
+            lines.append(self.pause())
+        elif self.shadow is not None:
+            lines += self._shadow(self.shadow)
+            if not self.cheap:
+                return lines
         requests = "1 request" if self.requests == 1 else f"{self.requests:,} requests"
         lines.append(
             f"{requests}: about {percent(self.differ)} differ (estimate); at most {percent(self.differ_at_most)}, 95 % "
             "sure, whatever the models do."
         )
-        if self.conversations is not None:
-            talks = self.conversations
-            lines.append(
-                f"By conversation, where a question asked again counts once ({talks['count']:,}): about "
-                f"{percent(talks['differ'])} have an answer that differs; at most "
-                f"{percent(talks['differ_at_most'])}, 95 % sure."
-            )
         if self.blind:
             lines.append(f"{self.blind:,} of them went out unseen and count as differing.")
         if self.state == "learning":
@@ -208,6 +207,10 @@ class PromiseReport(Report):
         if self.is_early():
             lines.append(self.early())
         return lines
+
+    def pause(self) -> str:
+        """Say what a pause means."""
+        return f"Paused: {self.reference} answers everything; nothing is compared, nothing is learned."
 
     def is_early(self) -> bool:
         """Whether a single run says little yet."""
@@ -245,7 +248,7 @@ class PromiseReport(Report):
     def _shadow(self, found: dict[str, Any]) -> list[str]:
         saved, differ = percent(found["saved_share"]), percent(found["differ"])
         first = (
-            f"Shadow: {self.reference} answers everything. In {self.requests:,} requests {saved} would have been "
+            f"Shadow: {self.reference} answers everything. In {found['requests']:,} requests {saved} would have been "
             f"saved, and about {differ} would have differed."
         )
         if found["safe_since"] is not None:
@@ -354,16 +357,6 @@ def time_of(at: int) -> str | None:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC" if at else None
 
 
-def _conversations(count: int, differ: float, at_most: float) -> dict[str, Any]:
-    """Return how many conversations have an answer that differs, if no two such answers are in the same one."""
-    count = max(count, 1)
-    return {
-        "count": count,
-        "differ": min(differ / count, 1.0),
-        "differ_at_most": min(at_most / count, 1.0),
-    }
-
-
 def _eps(settings: dict[str, Any]) -> float | None:
     return None if settings["agree"] is None else 1.0 - settings["agree"]
 
@@ -389,9 +382,9 @@ def bound_of(policy: Any, buckets: Any) -> float:
 def bounds(view: View) -> tuple[float, dict[str, float | None]]:
     """Return the bound on the share of all answers that differ, and those of groups that have a promise."""
     policy, counts, promised = view.policy, view.counts.promise, view.terms.promise
-    if promised.shadow:
-        return 0.0, {}
     n = counts.total.requests
+    if promised.shadow and not counts.total.cheap:  # nothing but the reference's has gone out
+        return 0.0, {}
     whole = min(bound_of(policy, slice(None)) / n, 1.0) if n else 1.0
     by: dict[str, float | None] = {}
     if promised.groups == "each":
@@ -430,7 +423,8 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
     n, R = total.requests, promised.reference
     at_most, by_bound = bounds(view)
     blind = int(policy.blind.sum())
-    shown = 0.0 if promised.shadow else total.estimate + blind
+    quiet = promised.shadow and not total.cheap
+    shown = 0.0 if quiet else total.estimate + blind
     second, checks = kept.second.spent, promised.self_check or kept.second.calls > 0
     spent, saved = total.spent + second, total.alone - total.spent - second
     eps = float(policy.eps)
@@ -445,7 +439,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
             "spent": one.spent,
             "reference_alone": one.alone,
             "saved": one.alone - one.spent,
-            "differ": 0.0 if promised.shadow or not one.requests else one.estimate / one.requests,
+            "differ": 0.0 if quiet or not one.requests else one.estimate / one.requests,
             "differ_at_most": by_bound.get(called),
         }
     models = []
@@ -480,7 +474,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         blind=blind,
         allowance=max(left, 0.0) if eps > 0 else None,
         bucket=float(policy.size_of_bucket()) * max(len(named), 1) if eps > 0 else None,
-        worth_below=saved / worst if saved > 0 and worst > 0 and not promised.shadow else None,
+        worth_below=saved / worst if saved > 0 and worst > 0 and not quiet else None,
         worth_below_estimate=saved / shown if saved > 0 and shown > 0 else None,
         model=" or ".join(words.one(k) for k in chosen) if chosen else None,
         risk_limit=max((float(policy.limit[b]) for b in named if policy.model[b] >= 0), default=None),
@@ -488,21 +482,21 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         models=models,
         compared_cost=total.compared * float(terms.prices[R]),
         wasted=float(view.counts.wasted),
-        shadow=_shadow_of(policy, kept, n, float(terms.prices[R])) if promised.shadow else None,
+        shadow=_shadow_of(policy, kept, promised, float(terms.prices[R])) if promised.shadow else None,
         self_check=_self_check(kept.second, total, promised) if checks else None,
         former_references=[
             {"reference": words.one(k), "until": t, "replaced": time_of(at)} for k, t, at in promised.since
         ],
-        conversations=_conversations(n - kept.repeats, shown, at_most * n) if kept.repeats else None,
         words=words,
+        conversations=talks_of(view.counts),
     )
 
 
 def _state(
     policy: Any, promised: Promised, chosen: list[int], shown: float, n: int, left: float, total: Share
 ) -> str:
-    if promised.shadow:
-        return "shadow"
+    if promised.paused or promised.shadow:
+        return "paused" if promised.paused else "shadow"
     others = [k for k in range(policy.K) if k != policy.R]
     usable = any(policy.is_usable(k) and policy.is_worth_learning(k, True) for k in others)
     if usable and (policy.t < FIRST or policy.is_learning()):
@@ -516,11 +510,11 @@ def _state(
     return "kept"
 
 
-def _shadow_of(policy: Any, kept: Any, n: int, price: float) -> dict[str, Any]:
-    would = float(policy.would_spend)
-    alone = policy.t * price
+def _shadow_of(policy: Any, kept: Any, promised: Promised, price: float) -> dict[str, Any]:
+    would, whole = float(policy.would_spend), kept.total.requests
+    alone, n = (policy.t - promised.begun[1]) * price, whole - promised.begun[0]
     differ = float(policy.would_differ) / n if n else 0.0
-    eps, m = float(policy.eps), n - (kept.shadow_from or n)
+    eps, m = float(policy.eps), whole - (kept.shadow_from or whole)
     why = f"no answer of another model would have gone out in {n:,} requests"
     if eps > 0 and policy.would_answer > 0:
         why = (
@@ -529,6 +523,7 @@ def _shadow_of(policy: Any, kept: Any, n: int, price: float) -> dict[str, Any]:
             else f"the evidence is {min(math.exp(min(evidence(m, differ * n, eps), 50.0)), 20.0):.2g} of 20"
         )
     return {
+        "requests": n,
         "saved": alone - would,
         "saved_share": (alone - would) / alone if alone > 0 else 0.0,
         "differ": differ,
@@ -607,8 +602,6 @@ def router_explanation(id: int, call: Any, promised: Promised, words: Words) -> 
         return f"{said}\nThe answer of {first} was to be compared with chance {call.chance:.3g}: {drawn}."
     if len(call) > 1:
         return f"{said}\nThe others were called to compare them with {reference}."
-    return (
-        said
-        if call[-1] == promised.reference
-        else f"{said}\nIt went out unseen: the budget had no call of {reference} left."
-    )
+    if call[-1] == promised.reference:
+        return f"{said}\nNo other {words.noun} was inside its limit, or the allowance had no room for its answer."
+    return f"{said}\nIt went out unseen: the budget had no call of {reference} left."

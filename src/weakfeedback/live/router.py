@@ -40,13 +40,18 @@ from weakfeedback.live.games.promise import PromiseCounts, salt_of
 from weakfeedback.live.games.promised_router import PromisedRouterGame
 from weakfeedback.live.games.router import RouterAnswer, RouterCounts, RouterGame, RouterTerms, terms_of
 from weakfeedback.live.live import Live
-from weakfeedback.live.looks import Looks, looks_words, refuse_context, talk_words, yield_reports
+from weakfeedback.live.looks import (
+    Looks,
+    looks_words,
+    refuse_context,
+    yield_reports,
+)
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
 from weakfeedback.live.promise_report import PromiseCertificate, router_explanation
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.router_report import RouterReport, explanation, make_router_report
 from weakfeedback.live.stages import Rows, make_models
-from weakfeedback.live.talks import TTL, Turn, key_of, turn_of
+from weakfeedback.live.talks import TTL, Turn, key_of, talk_words, talks_of, turn_of
 from weakfeedback.live.warning import warn_of_prices, warn_of_saving
 from weakfeedback.settings.catalog import make_policy
 from weakfeedback.stats import add_up
@@ -322,12 +327,14 @@ class Router(Changing, Promises, Looks, Live, Rounds):
     ) -> RouterDecision:
         """Decide for one sample: which models to call, and whose answer counts.
 
-        A router made with ``context=["task"]`` takes what is known of the request, ``context={"task": "classify"}``,
-        and what it costs on each model, ``prices``, in the order of the stated ones; left out, the stated ones.
+        ``prices`` are what this request costs on each model, in the order of the stated ones; left out, these.
+        Decisions, the money and its bound use them. A router made with ``context=["task"]`` takes what is known of the
+        request, ``context={"task": "classify"}``.
 
         ``conversation`` is a key, a text or an integer: the first request of a key is decided, later ones go to the
         same model, or to a dearer one if that pays by now with ``switching``, what moving to each model would cost (the
-        prompt that it has not cached). So the price of a model should be the mean over a conversation. A key is
+        prompt that it has not cached). So the price of a model should be the mean over a conversation, and ``prices``
+        what a turn of this one costs on average, not its first request, with nothing cached. A key is
         forgotten ``conversation_ttl`` seconds after its last request (3600), and if 100,000 others came later. With a
         promise each turn has its own coin, and after an answer of the reference a conversation stays with it.
 
@@ -353,13 +360,15 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         self, group: Any, context: Any, prices: Any, conversation: Any = None, switching: Any = None
     ) -> tuple[Any, ...]:
         """Return what is known of a request, checked, as the core takes it: for programs that hold the core."""
-        known = self._request(context, prices) or self._context(group)
+        layered = isinstance(self._game, ContextRouterGame)
+        known = self._request(context, prices if layered else None) or self._context(group)
+        paid = None if layered else self._game.prices_of(prices)
+        if paid is not None and not self._game.prices_requests:
+            raise Refused(f"prices of a request are not for {self._label}")
         if conversation is None:
             if switching is not None:
                 raise ValueError("switching goes with conversation, which is left out")
-            return known
-        if prices is not None:
-            raise ValueError("prices must be left out: a conversation is decided at its mean prices")
+            return known if paid is None else (*(known or self._game.nothing), None, None, paid)
         if self.promised is not None and self.promised.budget is not None:
             raise Refused("conversation goes with agree or error_cost: to keep a budget, one must go down")
         lost = None if switching is None else vector("switching", switching, at_least=0.0)
@@ -367,7 +376,8 @@ class Router(Changing, Promises, Looks, Live, Rounds):
             raise ValueError(f"switching must be {self._size} numbers, one per model, got {lost.size}")
         lost_on = None if lost is None else tuple(lost.tolist())
         turn = Turn(key_of(conversation), int(time.time()), self.conversation_ttl, lost_on)
-        return (*(known or self._game.nothing), None, turn)
+        found = (*(known or self._game.nothing), None, turn)
+        return found if paid is None else (*found, paid)
 
     def move_conversation(self, conversation: Any, model: int) -> None:
         """Let a conversation go on with another model than was decided, such as the one that answered for it."""
@@ -506,10 +516,13 @@ class Router(Changing, Promises, Looks, Live, Rounds):
             counts,
             self._words,
         )
-        more = (*looks_words(view.policy), *talk_words(counts))
+        talks = talks_of(counts)
+        more = (*looks_words(view.policy), *talk_words(talks, self._words, self._words.last()))
         more = (*found.guarantees, *more)
         yields = yield_reports(counts.yields)
-        return dataclasses.replace(found, groups=self._groups(view), yields=yields, guarantees=more)
+        return dataclasses.replace(
+            found, groups=self._groups(view), yields=yields, guarantees=more, conversations=talks
+        )
 
     def certificate(self, alpha: float = 0.05) -> Certificate | PromiseCertificate:
         """Return what the comparisons so far prove without labels, at the prices of the models alone.
@@ -628,11 +641,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         """Return the router that was saved to ``path``; it decides as if it had never stopped.
 
         The models, ``compare`` and ``metric`` are code and not in the file: pass them again. So is a policy of your
-        own: pass a fresh object. A file that cannot be used raises `StateError`.
-
-        The file does not record ids that were issued after it was written. If there may be any (after a crash, or if
-        a second object was loaded from the same file), pass ``fresh_ids=True``: ids then continue after a random gap,
-        so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
+        own: pass a fresh object. A file that cannot be used raises `StateError`. ``fresh_ids`` as for `Cascade.load`.
         """
         code = {"models": models, "compare": compare, "metric": metric}
         found: Router = persistence.load(cls, path, code, policy, compiled, fresh_ids)

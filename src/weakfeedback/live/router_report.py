@@ -45,6 +45,8 @@ class RouterReport(Report):
         With ``context``: its share, the model that answers there, and how often the first one differed.
     yields : `YieldReport` of every pair with labelled disagreements
         In what share of them the dearer model is really better, with its interval.
+    conversations : dict or None
+        How many began and moved up, their requests, what these cost, and would have cost with the last model alone.
     """
 
     columns: ClassVar = ("prices", "calls", "answers")
@@ -73,11 +75,12 @@ class RouterReport(Report):
     words: Words = MODELS
     groups: tuple[Any, ...] = ()
     yields: tuple[Any, ...] = ()
+    conversations: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data, yields where labels told them."""
-        found = super().to_dict()
-        return found if self.yields else {name: value for name, value in found.items() if name != "yields"}
+        """Return everything as JSON data, yields where labels told them, and conversations where there were some."""
+        rare = ("yields", "conversations")
+        return {name: value for name, value in super().to_dict().items() if value or name not in rare}
 
     def __str__(self) -> str:
         size, words, wide = len(self.prices), self.words, self.words.width(5)

@@ -222,7 +222,7 @@ def encode_fields(policy: Any) -> dict[str, Any]:
     added: dict[str, Any] = getattr(type(policy), "before", {})
     encoded = {}
     for name, value in vars(policy).items():
-        if name in added and added[name] == value:
+        if name in added and np.all(added[name] == value):
             continue  # as in states from before the field was added
         try:
             encoded[name] = encode(value)
@@ -246,7 +246,11 @@ def restore_fields(fresh: Any, fields: Any) -> Any:
         )
     policy = copy.copy(fresh)
     grows = bool(getattr(fresh, "keeps_history", False))
-    vars(policy).update(getattr(type(fresh), "before", {}))  # of the class: policies have fields of this name
+    # of the class: policies have fields of this name
+    added: dict[str, Any] = getattr(type(fresh), "before", {})
+    for name, value in added.items():
+        first = born[name]
+        vars(policy)[name] = np.full_like(first, value) if isinstance(first, np.ndarray) else value
     for name, value in fields.items():
         vars(policy)[name] = restored(name, born[name], value, grows)
     arrays = [(vars(policy)[name], first) for name, first in born.items() if isinstance(first, np.ndarray)]

@@ -12,8 +12,10 @@ from collections import OrderedDict
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from weakfeedback.live.report import counted, percent
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import brief, integer
+from weakfeedback.words import Words
 
 MOST = 100_000  # conversations that are remembered; the least recent are forgotten first
 TURNS = 8  # that are expected to follow
@@ -109,3 +111,28 @@ def turn_in(body: dict[str, Any]) -> Turn | None:
     if "conversation" not in body:
         return None
     return Turn(body["conversation"], body["at"], held=body.get("held"), known=True)
+
+
+def talks_of(counts: Any) -> dict[str, Any] | None:
+    """Return the accounts of conversations, None if there was none."""
+    if not getattr(counts, "turns", 0):
+        return None
+    told = {"begun": counts.talks, "moved_up": counts.moved, "turns": counts.turns}
+    told |= {"spent": counts.talk_spent, "alone": counts.talk_alone}
+    return told if counts.promise is None else {**told, "differ": counts.talk_differ}
+
+
+def talk_words(talks: dict[str, Any] | None, words: Words, alone: str) -> tuple[str, ...]:
+    """Say how many conversations there were, and what one costs."""
+    if talks is None:
+        return ()
+    begun, each = talks["begun"], talks["spent"] / max(talks["begun"], 1)
+    line = (
+        f"{counted(begun, 'conversation')} began; {talks['moved_up']} times one moved up. On average one has "
+    )
+    line += f"{talks['turns'] / max(begun, 1):.1f} requests and costs {words.money(each)}"
+    if talks["alone"] > 0.0:
+        line += f", {percent(talks['spent'] / talks['alone'])} of {alone} alone"
+    if "differ" in talks:
+        line += f"; about {talks['differ'] / max(begun, 1):.2f} of its answers differ"
+    return (f"{line}.",)

@@ -593,13 +593,8 @@ class RouterKind(Compared):
         known: Any = context.context or {}
         told = {name: str(value) for name, value in known.items() if value is not None}
         talk = None if context.conversation is None else key_of(context.conversation)
-        wanted = (context.group, told, context.prices, talk)
-        return wanted == (
-            body.get("group"),
-            body.get("context", {}),
-            body.get("prices"),
-            body.get("conversation"),
-        )
+        wanted = (context.group, told, talk)  # what it costs may be estimated anew
+        return wanted == (body.get("group"), body.get("context", {}), body.get("conversation"))
 
     def code(self) -> dict[str, Any]:
         return {"metric": self.comparator.metric}

@@ -305,6 +305,7 @@ class LearnerInfo(Model):
     revision: int
     policy: str
     archived: bool
+    paused: bool = False
     created: str
     seq: int
     rounds: int
@@ -329,6 +330,8 @@ class CostsRequest(Model):
     agree: Annotated[float, Field(gt=0.5, lt=1.0)] | None = None
     budget: Positive | None = None
     reference: Text | None = None
+    shadow: bool | None = None
+    paused: bool | None = None
     self_check: bool | None = None
 
 

@@ -4,9 +4,11 @@ import asyncio
 
 import pytest
 from tests.rig.raw_http import ask
-from tests.rig.upstreams import learner, world
+from tests.rig.upstreams import MODELS, ScriptedSteps, learner, world
 from tests.serve.proxy.test_service import chatting
 
+from weakfeedback.serve.invoice import Invoice
+from weakfeedback.serve.proxy.accounts import prices_expected
 from weakfeedback.serve.proxy.conversations import switching
 from weakfeedback.serve.proxy.prices import Price
 from weakfeedback.serve.proxy.settings import read_proxied
@@ -98,6 +100,68 @@ def test_the_service_remembers_conversations_over_a_restart(tmp_path, promise):
     assert (counts.talks, counts.decided) == (20, 40)
     stages = [[int(one["x-weakfeedback-stage"]) for one in told] for told in (before, after)]
     assert all(one <= two for one, two in zip(*stages))
+
+
+ADAPTIVE = {"mode": "adaptive", "compare": {"type": "text"}, "conversation": {"key": "header:x-session"}}
+
+
+@pytest.mark.parametrize("promise", [False, True])
+def test_an_adaptive_learner_stays_with_the_later_stage_that_answered(promise):
+    """Before that every turn is decided; with a promise only the reference answers alone."""
+    limit = {"agree": 0.9, "reference": "large"} if promise else {}
+    table = {
+        name: value
+        for name, value in learner(**ADAPTIVE, **limit).items()
+        if name != "error_cost" or not promise
+    }
+    for last in (0, 1, 2):
+        with world(table, make_decider=lambda proxied, last=last: ScriptedSteps(proxied, last)) as here:
+            here.decider.risk = lambda *_: None
+            assert talk(here, 1, SESSION) == ("first", last)
+            here.decider.told.clear()
+            here.fake.seen.clear()
+            assert talk(here, 2, SESSION) == ("same", last)
+            alone = last == 2 or (last == 1 and not promise)
+            assert [one.model for one in here.fake.seen] == list(MODELS)[last if alone else 0 : last + 1]
+            assert ("begin" in here.decider.kinds()) == (not alone)
+            assert ("serve" in here.decider.kinds()) == alone
+            for headers, turn in (({"x-session": "s2"}, "first"), (None, None)):
+                here.decider.told.clear()
+                assert talk(here, 1, headers) == (turn, last)
+
+
+def test_an_adaptive_conversation_goes_up_and_not_down():
+    with world(learner(**ADAPTIVE), make_decider=lambda proxied: ScriptedSteps(proxied, 0)) as here:
+        assert talk(here, 1, SESSION) == ("first", 0)
+        here.decider.told.clear()
+        here.decider.last = 2
+        assert talk(here, 2, SESSION) == ("up", 2)
+        here.decider.last = 0
+        assert talk(here, 3, SESSION) == ("same", 2)
+        assert talk(here, 3, {"x-weakfeedback-learn": "no", **SESSION}) == ("same", 2)
+        assert talk(here, 3, {"x-weakfeedback-stage": "1", **SESSION})[1] == 1
+
+
+def test_where_a_conversation_has_no_meaning_one_line_says_so():
+    talked = {"conversation": {"key": "first"}}
+    for more, words in (
+        ({"kind": "cascade"}, "calls its first stages in every turn"),
+        ({"kind": "contextual"}, "calls its first stages in every turn"),
+        ({"budget": 2.0, "error_cost": None}, "to keep it, one must go down as well"),
+    ):
+        table = {name: value for name, value in learner(**talked, **more).items() if value is not None}
+        with pytest.raises(ValueError, match=words):
+            read_proxied("learner[0]", table, ["fake"])
+
+
+def test_the_price_of_a_conversation_is_the_mean_of_its_turns_and_only_the_first_has_nothing_cached():
+    settings = read_proxied("learner[0]", learner(), ["fake"])
+    price = Price(input=10.0, cached=1.0, output=0.0)
+    stages = [stage.model_copy(update={"price": price}) for stage in settings.stages]
+    priced = settings.model_copy(update={"stages": stages})
+    first = prices_expected(priced, Invoice(3), 4_000_000)[0]
+    assert first == pytest.approx(10.0)
+    assert prices_expected(priced, Invoice(3), 4_000_000, 8)[0] == pytest.approx((10.0 + 7 * 1.0) / 8)
 
 
 def test_a_switch_costs_the_prompt_that_is_not_cached():

@@ -1,15 +1,13 @@
 """Promise: the answer of the reference in at least 95 % of the requests, as cheaply as possible. Not in the thesis."""
 
 import math
-import warnings
 
 import numpy as np
 
-from weakfeedback.adaptive.arguments import stage_costs
+from weakfeedback.adaptive.arguments import stage_costs, warn_of_prices
 from weakfeedback.adaptive.memory import count_below
 from weakfeedback.kernels.linalg import inner, invert, logistic, times
 from weakfeedback.validate import brief, flag, integer, number
-from weakfeedback.words import are_prices_told, saving_warning
 
 STOP = -1
 NOT_CALLED = -1  # in place of an answer; other negative numbers are answers that equal none
@@ -40,8 +38,7 @@ CENTRE = -2.0  # prior mean of the intercept
 NEWTON_STEPS = 5
 DELTA = 0.05
 RATES = (0.95, 0.8, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.04)
-AFTER, BEFORE = 0, 1
-TINY = 1e-9
+AFTER, BEFORE, TINY = 0, 1, 1e-9
 
 
 class Promise:
@@ -75,8 +72,9 @@ class Promise:
             no answer with an index above max(.25, 5 eps) goes out
 
     Models without scores are also considered before the call, by their group only, and then called only inside the
-    limit. U = max{L : mean_j exp(lambda_j L - A_j) <= 20} bounds the answers that differ, at all times at once, with
-    95 %.
+    limit. There a request may have its own prices (``price``, ``return_to``): risks are divided by what it costs over
+    the mean, so that of equal risks the dear request goes to the cheap model.
+    U = max{L : mean_j exp(lambda_j L - A_j) <= 20} bounds the answers that differ, at all times at once, with 95 %.
 
     Draws: for each coin with a chance strictly between 0 and 1 one ``rng.random()``: in ``next_stage`` before the first
     call coin(f), then, if the decision is made before the call, coin(share) at a tie; after the first call coin(share)
@@ -145,9 +143,10 @@ class Promise:
     choosing_learns = True  # rounds, tokens and what is under way are counted when it decides
     scratch = (
         *("group", "first", "chance", "t", "n", "tokens", "earned", "allowed", "spent", "learned"),
-        *("held", "held_a", "open", "blind", "asked", "group_ids", "group_count"),
+        *("held", "held_a", "open", "blind", "asked", "asked_scale", "group_ids", "group_count"),
         *("would_answer", "would_spend"),
     )
+    before: object = {"scale": 1.0, "asked_scale": 1.0}  # of states; an object has a field of this name
 
     def __init__(
         self,
@@ -186,9 +185,7 @@ class Promise:
         self.bucket = 0.0 if bucket is None else number("bucket", bucket, above=0.0)  # 0: by eps
         self.q_min = SURE_LEAST if self.sure else SHADOW_LEAST  # may be raised, never lowered
         self.rates = np.array(RATES) * -math.log(1.0 - self.q_min)
-        words = saving_warning(self.c.tolist(), self.R, self.q_min)
-        if words is not None and not are_prices_told():
-            warnings.warn(words, stacklevel=2)
+        warn_of_prices(self.c, self.R, self.q_min)
 
         buckets = BUCKETS if self.each else 1
         self.t = 0  # requests
@@ -212,12 +209,13 @@ class Promise:
         self.group = 0  # of the round that is being decided or learned
         self.first = NOT_CALLED  # the stage whose answer may go out
         self.chance = 1.0  # of a comparison of that answer
+        self.scale = 1.0  # what the request costs on the reference, over its stated price
         self.group_ids = np.zeros(BUCKETS - 1, dtype=np.int64)
         self.group_count = 0
         self.label_ids = np.zeros(LABELS, dtype=np.int64)
         self.label_count = 0
 
-        shape = (self.K, self.memory)
+        shape = self.K, self.memory
         self.calls = np.zeros(self.K, dtype=np.int64)  # requests with a model, of which the last are kept
         self.call_score = np.zeros(shape)
         self.call_scored = np.zeros(shape, dtype=np.bool_)
@@ -229,7 +227,8 @@ class Promise:
         self.label = np.zeros(shape, dtype=np.int64)
         self.place = np.zeros(shape, dtype=np.int64)  # the group
         self.D = np.zeros(shape)
-        self.asked = np.zeros(self.memory, dtype=np.int64)  # the groups of the last requests
+        self.asked = np.zeros(self.memory, dtype=np.int64)  # the groups of the last requests,
+        self.asked_scale = np.ones(self.memory)  # and their ``scale``
         self.ranks = np.zeros((self.K, REFERENCE))  # the last scores, sorted
         self.ranked = np.zeros(self.K, dtype=np.int64)
         self.theta = np.zeros((2, self.K, FEATURES))  # after and before the call
@@ -298,13 +297,15 @@ class Promise:
         self.first = first
         self.chance = chance
 
-    def coin_first(self):
-        """Return the stage whose answer may go out, in the round of the last call."""
-        return self.first
+    def price(self, prices):
+        """Take the prices of the request at hand, before its first stage is asked for, until ``return_to`` others."""
+        self.scale = max(prices[self.R], TINY * self.c[self.R]) / self.c[self.R]
+        self.c[:] = prices
 
-    def coin_chance(self):
-        """Return the chance of its comparison."""
-        return self.chance
+    def return_to(self, prices):
+        """Return to the stated prices after the stages of a request at its own were decided."""
+        self.scale = 1.0
+        self.c[:] = prices
 
     def next_stage(self, k, outputs, scores, rng):
         """Return the stage to call after stage k (-1: before the first), or -1; the last one called answers."""
@@ -327,6 +328,7 @@ class Promise:
         self.earned[b] += self.eps
         slot = self.meet_group(self.group)
         self.asked[(self.t - 1) % self.memory] = slot
+        self.asked_scale[(self.t - 1) % self.memory] = self.scale
         self.allowed += self.budget if self.budget > 0.0 else (1.0 + OVERSPEND) * self.c[self.R]
         self.first = NOT_CALLED
         self.chance = 1.0
@@ -335,11 +337,7 @@ class Promise:
         if poor and m < 0:
             m = self.cheapest()
         if m >= 0 and (poor or self.may_begin(b, m)) and (poor or toss_coin(self.f[b], rng)):
-            if (
-                poor
-                or self.form[b] == AFTER
-                or self.is_inside(b, self.risk(BEFORE, m, 0.0, False, LABELS, slot), rng)
-            ):
+            if poor or self.form[b] == AFTER or self.is_worth(b, m, slot, rng):
                 self.first = m
                 self.chance = OPEN
                 self.spent += self.c[m]
@@ -349,6 +347,8 @@ class Promise:
     def may_begin(self, b, m):
         """Whether a cheap model may be asked first: the first comparisons are made, there are tokens and money."""
         if self.is_learning() or (self.eps > 0.0 and self.left(b) <= (1.0 if self.background else 0.0)):
+            return False
+        if not self.is_usable(m):  # at the prices of the request
             return False
         return self.budget > 0.0 or self.spent + self.c[m] + self.c[self.R] <= self.allowed
 
@@ -444,6 +444,11 @@ class Promise:
     def shadow_chance(self, n):
         """Return q, the chance of a comparison after n requests."""
         return min(max(math.exp(-math.log(max(n, YOUNG)) / 3.0), self.q_min), SHADOW_MOST)
+
+    def is_worth(self, b, m, slot, rng):
+        """Whether model m may be called for a request of this group, by its risk and what it costs."""
+        r = self.risk(BEFORE, m, 0.0, False, LABELS, slot)
+        return self.is_inside(b, r / self.scale, rng) and r <= self.highest_risk(BEFORE, m)
 
     def is_inside(self, b, r, rng):
         """Whether an answer with risk r may go out."""
@@ -767,18 +772,19 @@ class Promise:
                     continue
                 if form == BEFORE and not self.before and self.ranked[k] > 0:
                     continue
-                r, weight = self.risks(form, k, b)
+                r, weight, scale = self.risks(form, k, b)
                 if weight.sum() > 0.0:
-                    best = self.weigh(b, k, form, r, weight, target, best)
+                    best = self.weigh(b, k, form, r, weight, scale, target, best)
 
     def risks(self, form, k, b):
-        """Return the sorted indices of the last requests on which k was called, or of the last requests.
+        """Return the indices of the last requests on which k was called, or of the last ones, in the order of limits.
 
-        And their weights: where k may have been called by the group, each stands for the requests of its group.
+        And their weights (a call by the group stands for the requests of its group), and what they cost, as ``scale``.
         """
         n = min(self.t if form == BEFORE else self.calls[k], self.memory)
         found = np.zeros(n)
         weight = np.ones(n)
+        scale = np.ones(n)
         by_group = form == AFTER and self.ranked[k] == 0 and self.group_count > 1
         stands_for = self.stands_for(k) if by_group else np.ones(BUCKETS)
         m = 0
@@ -788,14 +794,15 @@ class Promise:
                 continue
             if form == BEFORE:
                 found[m] = self.risk(form, k, 0.0, False, LABELS, group)
+                scale[m] = self.asked_scale[r]
             else:
                 found[m] = self.risk(
                     form, k, self.call_score[k, r], self.call_scored[k, r], self.call_label[k, r], group
                 )
             weight[m] = stands_for[min(group, BUCKETS - 1)]
             m += 1
-        order = np.argsort(found[:m], kind="mergesort")
-        return found[order], weight[order]
+        order = np.argsort(found[:m] / scale[:m], kind="mergesort")
+        return found[order], weight[order], scale[order]
 
     def stands_for(self, k):
         """Return by group how many of the last requests there are for each on which k was called."""
@@ -822,9 +829,10 @@ class Promise:
         """Return what a request may cost from now on, with a budget."""
         return self.budget + (self.allowed - ALLOWANCE * self.c[self.R] - self.spent) / max(self.t, AHEAD)
 
-    def weigh(self, b, k, form, r, weight, target, best):
+    def weigh(self, b, k, form, r, weight, scale, target, best):
         """Take the best prefix of the sorted risks, if it is better than the best so far; return the better value."""
         n = r.size
+        index = r / scale
         N = 0.0
         for j in range(n):
             N += weight[j]
@@ -833,15 +841,17 @@ class Promise:
         d = 0.0
         total = 0.0
         W = 0.0
+        money = 0.0  # of the reference in the prefix, over its stated price
         found = 0
         for j in range(1, n + 1):
             if r[j - 1] > most:
-                break
+                continue
             total += weight[j - 1] * r[j - 1]
             W += weight[j - 1]
-            sigma = (1.0 - q) * W / N
+            money += weight[j - 1] * scale[j - 1]
+            sigma = (1.0 - q) * money / N
             d = (1.0 - q) * total / N
-            asked = self.c[k] * (W / N if form == BEFORE else 1.0)
+            asked = self.c[k] * (money / N if form == BEFORE else 1.0)
             f = 1.0
             if self.budget > 0.0:
                 cost = asked + (1.0 - sigma) * self.c[self.R]
@@ -867,12 +877,12 @@ class Promise:
                 self.form[b] = form
                 self.f[b] = f
                 self.mean_risk[b] = max(total / W, TINY)
-                self.limit[b] = r[j - 1]
+                self.limit[b] = index[j - 1]
             if self.budget > 0.0:
                 break  # a longer prefix only differs more
         if found > 0:
-            below = count_below(r, n, self.limit[b], False)
-            self.share[b] = (found - below) / (count_below(r, n, self.limit[b], True) - below)
+            below = count_below(index, n, self.limit[b], False)
+            self.share[b] = (found - below) / (count_below(index, n, self.limit[b], True) - below)
         return best
 
     def highest_risk(self, form, k):

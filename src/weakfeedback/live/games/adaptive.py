@@ -82,7 +82,6 @@ NO_JUDGE = {
 }
 TOLD = {"class", "digest", "score", "chances", "cost", "stage"}  # what is stored of an output
 NOT_CALLED = -1
-COIN = ("coin_first", "coin_chance")  # methods of a policy: what a coin was about, and its chance
 FAILED = "failed"  # in place of the digest of a label
 JUDGES = 3  # ways to judge
 LOOK = 64  # requests after which is looked whether stages still give scores
@@ -375,10 +374,7 @@ class AdaptiveGame:
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         numbers, scores = freeze(np.zeros(1, dtype=np.int64)), freeze(np.zeros(1))
         if callable(getattr(policy, "next_stage", None)):
-            asked, own = (
-                "next_stage",
-                {"turn_to": (0, 0, 0.0), **dict.fromkeys(("lost", "spared", *COIN), ())},
-            )
+            asked, own = "next_stage", {"turn_to": (0, 0, 0.0), "lost": (), "spared": ()}
         else:
             asked, own = "gain" if hasattr(policy, "gain") else "go_on", {}
         more = {name: example for name, example in own.items() if callable(getattr(policy, name, None))}
@@ -395,7 +391,6 @@ class AdaptiveGame:
         turns, loses = (self.names_stages and offers(name) for name in ("turn_to", "lost"))
         self.turn: Callable[..., Any] | None = driver.method("turn_to") if turns else None
         self.lose: Callable[..., Any] | None = driver.method("lost") if loses else None
-        self.coin = [driver.method(name) for name in COIN] if all(map(offers, COIN)) else None
         self.choosing_learns = learns_by_choosing(driver) or self.names_stages
         self.cancelling_learns = loses
         self.scratch = getattr(policy, "scratch", None) if driver.origin.name is not None else None
@@ -425,6 +420,8 @@ class AdaptiveGame:
         if not self.names_stages:
             return Choice(Progress(), ())
         begun = Progress(group=group)
+        if terms.promise is not None and terms.promise.paused:
+            return Choice(begun._replace(next=terms.promise.reference), ())
         self._turn(begun)
         numbers, scores = begun.by_stage(self.K)
         return Choice(self._named(self.ask(NOT_CALLED, numbers, scores, rng), begun), ())
@@ -448,11 +445,8 @@ class AdaptiveGame:
                 f"{type(self.policy).__name__}.next_stage must return a stage from 0 to {self.K - 1} that was not "
                 f"called yet, or -1 after the first one, got {brief(stage)}"
             )
-        if self.coin is not None:
-            first, chance = int(self.coin[0]()), float(self.coin[1]())
-        else:
-            fields = self.driver.fields()
-            chance, first = float(fields.get("chance", 1.0)), int(fields.get("first", NOT_CALLED))
+        fields = self.driver.fields()
+        chance, first = float(fields.get("chance", 1.0)), int(fields.get("first", NOT_CALLED))
         return Progress(told, None if known == NOT_CALLED else known, chance, first, seen.group)
 
     def tolerates(self, decided: Progress, terms: Terms) -> bool:
@@ -653,7 +647,8 @@ class AdaptiveGame:
     def change(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: Any) -> Altered:
         """Promise something else from the next request on."""
         promised = changed(body, terms.promise, counts.promise.total.requests, self.driver)
-        return Altered(body, terms=terms._replace(promise=promised))
+        kept = counts.promise.turned(terms.promise, promised)
+        return Altered(body, counts._replace(promise=kept), terms._replace(promise=promised))
 
     def unseen(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: Any) -> Altered:
         """Let an answer go out although the reference failed."""

@@ -8,24 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weakfeedback.contract.decisions import checked_call
-from weakfeedback.live.answers import Comparer, costs_of, freeze, short
-from weakfeedback.live.driver import Examples, Interpreted
+from weakfeedback.live.answers import Comparer, short
 from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import Altered, Choice
 from weakfeedback.live.games.promise import group_of
 from weakfeedback.live.games.router import (
     Call,
-    ComparisonRecord,
     LayeredCall,
     RouterCounts,
     RouterGame,
     RouterTerms,
-    terms_of,
 )
 from weakfeedback.live.storage import StateError
 from weakfeedback.live.talks import Turn, turn_in
 from weakfeedback.routing.yields import Yields
-from weakfeedback.stats import add_up
 from weakfeedback.validate import brief, integer
 
 POLICY = "Second-looks"
@@ -50,7 +46,7 @@ class ContextCall(LayeredCall):
     def of(cls, call: Sequence[int], own: Call, groups: tuple[int, ...], request: Request) -> ContextCall:
         """Return the models called with everything that belongs to them."""
         found = cls(call, own, groups)
-        found.request = request
+        found.request, found.prices = request, request.prices
         return found
 
 
@@ -70,14 +66,6 @@ class ContextRouterGame(RouterGame):
         self.names = names
         self.alters = {**self.alters, "yields": self.take_yields}
 
-    def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        examples, undrawn = super().methods(policy)
-        return {**examples, "price": (freeze(np.zeros(1)),)}, (*undrawn, "price")
-
-    def bind(self, driver: Interpreted) -> None:
-        super().bind(driver)
-        self.price = driver.method("price")
-
     # -- what a caller says of a request
 
     def request_of(self, context: Any, prices: Any) -> Request:
@@ -94,8 +82,7 @@ class ContextRouterGame(RouterGame):
                 labels.append(group_of(given.get(name)))
             except ValueError as error:
                 raise ValueError(f"context[{name!r}]: {error}") from None
-        own = None if prices is None else tuple(terms_of(prices, 1.0, self.K).prices)
-        return Request(tuple(labels), own)
+        return Request(tuple(labels), self.prices_of(prices))
 
     def _features(self) -> str:
         return f"some of {', '.join(self.names)}" if self.names else "nothing: this router has no features"
@@ -116,22 +103,19 @@ class ContextRouterGame(RouterGame):
         counts, groups = self._numbered(counts, request)
         turn = None if turn is None else self.talks.look_up(turn)
         if turn is not None and turn.held is not None:
-            made = self._stay(rng, counts, terms, known, turn, groups, played)
-            call = self._spoken(ContextCall.of(made.decided, made.decided.own, groups, request), turn)
+            made = self._stay(rng, counts, terms, known, turn, groups, played, request.prices)
+            call = ContextCall.of(made.decided, made.decided.own, groups, request)
+            call.said = turn
             return made._replace(decided=call, chosen=call)
-        prices = terms.prices if request.prices is None else list(request.prices)
         self._turn(LayeredCall((), (), groups))
-        if request.prices is not None:
-            self.price(freeze(np.array(prices) / terms.error_cost))
+        self._take_prices(request.prices, terms)
         models = np.flatnonzero(checked_call(self.policy, self.select(rng), self.K)).tolist()
         own = tuple(np.flatnonzero(self.driver.fields()["own"]).tolist())
         chosen = ContextCall.of(models, own, groups, request)
         call = chosen if played is None else ContextCall.of(played, played.own, groups, request)
-        self._turn(call)
-        self.start(self._bools(call), rng)
-        after = counts.after_decision(call, prices)
-        why = known._replace(call=call, prices=prices)
-        return self._said(Choice(call, why, after, len(call) > 1, chosen), turn)
+        after = self._start(call, rng, counts, terms, request.prices)
+        why = known._replace(call=call, prices=list(request.prices or terms.prices))
+        return self._said(Choice(call, why, after, len(call) > 1, chosen), turn, request.prices)
 
     def _numbered(self, counts: RouterCounts, request: Request) -> tuple[RouterCounts, tuple[int, ...]]:
         """Return the number of the group of each feature, and the counts that know its label."""
@@ -144,16 +128,6 @@ class ContextRouterGame(RouterGame):
             numbers.append(known[q].index(label) if label in known[q] else most)
         return counts._replace(labels=tuple(known)), tuple(numbers)
 
-    def answered_by(
-        self, id: int, call: Call, outputs: dict[int, Any], failed: dict[int, Exception], terms: RouterTerms
-    ) -> ComparisonRecord:
-        """Return the record of a round that was played here, at the prices of its request."""
-        record = super().answered_by(id, call, outputs, failed, terms)
-        prices = call.request.prices if isinstance(call, ContextCall) else None
-        if prices is not None:
-            record.cost = add_up(costs_of(list(outputs.values()), [prices[k] for k in outputs]))
-        return record
-
     # -- labels
 
     def take_yields(self, body: dict[str, Any], counts: RouterCounts, terms: Any, rng: Any) -> Altered:
@@ -165,10 +139,9 @@ class ContextRouterGame(RouterGame):
     # -- what the log and a state hold
 
     def opened(self, decided: ContextCall) -> dict[str, Any]:  # type: ignore[override]
-        labels, prices = decided.request
+        labels = decided.request.labels
         told = {name: label for name, label in zip(self.names, labels) if label is not None}
-        found = {**super().opened(decided), "groups": list(decided.groups), "context": told}
-        return found if prices is None else {**found, "prices": list(prices)}
+        return {**super().opened(decided), "groups": list(decided.groups), "context": told}
 
     def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
         played = self._layered(body)

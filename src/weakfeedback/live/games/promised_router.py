@@ -46,6 +46,7 @@ from weakfeedback.live.games.router import (
     RouterCounts,
     RouterGame,
     RouterTerms,
+    ToldCall,
     terms_of,
 )
 from weakfeedback.live.storage import StateError
@@ -58,10 +59,9 @@ OFFERS = {
 }
 
 
-class Called(tuple[int, ...]):
+class Called(ToldCall):
     """The models of a decision, the answering one last, with its group and its coin."""
 
-    said: Turn | None = None  # a turn of a conversation
     group: str | None
     first: int  # the model whose answer might have gone out, or goes out
     chance: float  # of its comparison
@@ -80,6 +80,8 @@ class Called(tuple[int, ...]):
             found |= {"first": self.first, "chance": self.chance}
         if self.said is not None:
             found |= self.said.body()
+        if self.prices is not None:
+            found["prices"] = list(self.prices)
         return found if self.group is None else {**found, "group": self.group}
 
 
@@ -114,6 +116,7 @@ class PromisedRouterGame(RouterGame):
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         numbers, scores = freeze(np.zeros(1, dtype=np.int64)), freeze(np.zeros(1))
         undrawn: dict[str, tuple[Any, ...]] = {"turn_to": (0, 0, 0.0), "lost": (), "spared": ()}
+        undrawn |= {"price": (scores,), "return_to": (scores,)}
         asked = {"next_stage": (0, numbers, scores), "update": (0, numbers, scores, scores)}
         return {**asked, **undrawn}, tuple(undrawn)
 
@@ -122,6 +125,8 @@ class PromisedRouterGame(RouterGame):
         self._no_scores = freeze(np.full(self.K, np.nan))
         self.ask, self.learn_from = driver.method("next_stage"), driver.method("update")
         self.turn, self.lose, self.spare = (driver.method(name) for name in ("turn_to", "lost", "spared"))
+        self.price, self.return_to = driver.method("price"), driver.method("return_to")
+        self.prices_requests = True
 
     def check(self, policy: Any, terms: RouterTerms) -> None:
         super().check(policy, terms)
@@ -137,30 +142,35 @@ class PromisedRouterGame(RouterGame):
         group: str | None = None,
         played: Called | None = None,
         turn: Turn | None = None,
+        prices: tuple[float, ...] | None = None,
     ) -> Choice:
         """Ask the policy which models to call; a decision for one model alone is learned at once.
 
-        A conversation that can only go to the reference is not asked for: it earns no tokens.
+        A pause, and a conversation that can only go to the reference, do not ask it: no tokens are earned.
         """
         R = terms.promise.reference
         turn = None if turn is None else self.talks.look_up(turn)
-        free = turn is None or turn.held is None or self._may_stay(turn.held, group, R)
+        free = not terms.promise.paused
+        free = free and (turn is None or turn.held is None or self._may_stay(turn.held, group, R))
+        if free and prices is not None:
+            self.price(freeze(np.array(prices)))
         chosen = self._asked(rng, group) if free else Called((R,), group)
+        if free and prices is not None:
+            self.return_to(freeze(terms.costs.copy()))
         call = chosen if played is None else played
         chosen.said = call.said = turn
+        chosen.prices = call.prices = prices
+        paid = terms.prices if prices is None else list(prices)
         if len(call) == 1 and free:
             self.turn(group_number(group), call.first, call.chance)
             self.learn_from(call[0], self._numbers(call, ()), self._no_scores, self._no_chances, rng)
-        after = counts.after_decision(call, terms.prices, R)
-        after = after if turn is None else after.after_turn(turn, call[-1])
+        after = counts.after_decision(call, paid, R)
+        after = after if turn is None else after.after_turn(turn, call, paid, R)
         drawn = is_open(call.chance) and len(call) > 1
         spent = after.spent - counts.spent
         cheap = call[-1] != R
-        more = Share(1, int(cheap), int(drawn), 0.0, spent, terms.prices[R])
-        kept: PromiseCounts = counts.promise.plus(group, more)
-        if turn is not None and turn.held is not None:
-            kept = kept._replace(repeats=kept.repeats + 1)
-        after = after._replace(promise=kept)
+        more = Share(1, int(cheap), int(drawn), 0.0, spent, paid[R])
+        after = after._replace(promise=counts.promise.plus(group, more))
         talk = None if turn is None else (turn, call[-1])
         return Choice(call, Why(call), after, len(call) > 1, chosen, talk)
 
@@ -227,7 +237,8 @@ class PromisedRouterGame(RouterGame):
         else:
             record = ComparisonRecord(id, models, (), None)
         record.rescued = rescued
-        record.outputs, record.cost, record.failed = given, self.paid(outputs, terms), failed
+        record.outputs, record.failed = given, failed
+        record.cost = self.paid(outputs, terms, getattr(call, "prices", None))
         return record
 
     def _against(
@@ -283,7 +294,7 @@ class PromisedRouterGame(RouterGame):
             and not terms.promise.shadow
             and (lost or (decided.first in unlike and decided.first not in record.failed))
         ):
-            kept = kept.plus(decided.group, Share(estimate=weight(decided.chance, terms.promise.background)))
+            counts, kept = self._caught(decided, counts)
         if terms.promise.shadow:
             known = kept.total.requests - (counts.asked - counts.learned - 1)  # without those under way
             kept = kept.after_shadow(max(known, 0), self.driver.fields())
@@ -292,6 +303,13 @@ class PromisedRouterGame(RouterGame):
             record.keep = Why(decided, known, True)
         return counts.after_comparison(decided, differ)._replace(promise=kept)
 
+    def _caught(self, decided: Called, counts: RouterCounts) -> tuple[RouterCounts, PromiseCounts]:
+        """Return the counts after a comparison that differed, which stands for others that went out unseen."""
+        many = weight(decided.chance, self.policy.background)
+        if decided.said is not None:
+            counts = counts._replace(talk_differ=counts.talk_differ + many)
+        return counts, counts.promise.plus(decided.group, Share(estimate=many))
+
     def drop(self, decided: Called | None, cost: float, counts: RouterCounts) -> RouterCounts:  # type: ignore[override]
         """A comparison that is lost counts as differing; the round and its spending stay counted."""
         kept: PromiseCounts = counts.promise
@@ -299,9 +317,7 @@ class PromisedRouterGame(RouterGame):
             self.turn(group_number(decided.group), decided.first, decided.chance)
             self.lose()
             if is_open(decided.chance) and not self.policy.shadow:
-                kept = kept.plus(
-                    decided.group, Share(estimate=weight(decided.chance, self.policy.background))
-                )
+                counts, kept = self._caught(decided, counts)
         return counts.after_cancel(cost)._replace(promise=kept)
 
     def settled(self, counts: RouterCounts, terms: RouterTerms) -> int:
@@ -323,7 +339,8 @@ class PromisedRouterGame(RouterGame):
     def change(self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: Any) -> Altered:
         """Promise something else from the next request on."""
         promised = changed(body, terms.promise, counts.promise.total.requests, self.driver)
-        return Altered(body, terms=terms._replace(promise=promised))
+        kept = counts.promise.turned(terms.promise, promised)
+        return Altered(body, counts._replace(promise=kept), terms._replace(promise=promised))
 
     def change_models(
         self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: Any
@@ -368,7 +385,8 @@ class PromisedRouterGame(RouterGame):
         return decided.body()
 
     def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        return body.get("group"), self._called(body), turn_in(body)
+        called = self._called(body)
+        return body.get("group"), called, turn_in(body), called.prices
 
     def decided_from(self, body: dict[str, Any], terms: RouterTerms) -> Called:
         return self._called(body)
@@ -396,7 +414,9 @@ class PromisedRouterGame(RouterGame):
         sound = isinstance(group, (str, type(None))) and type(first) is int and type(chance) in (int, float)
         if not sound or not 0.0 <= chance <= 1.0 or not NOT_CALLED <= first < self.K:
             raise StateError(f"the coin of a decision is damaged: {short(data)}")
-        return Called(call, group, first, float(chance))
+        found = Called(call, group, first, float(chance))
+        found.prices, found.said = self.prices_of(data.get("prices")), turn_in(data)
+        return found
 
     def state(self, counts: RouterCounts, terms: RouterTerms, kept: Any) -> dict[str, Any]:
         found = super().state(counts, terms, kept)

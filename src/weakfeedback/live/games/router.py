@@ -49,23 +49,26 @@ from weakfeedback.validate import integer, number
 ARRAYS = ("differed", "compared", "calls", "answers")
 NUMBERS = ("cancelled", "learned", "asked")
 SUMS = ("spent", "alone", "allowed", "wasted")
-RARE = ("gone", "talks", "moved")  # numbers that a state holds if they are not 0
+RARE = ("gone", "talks", "moved", "turns")  # numbers that a state holds if they are not 0
+TALKED = ("talk_spent", "talk_alone", "talk_differ")
 FORGETS = {"certificate": "certificate is not offered for {} with a memory: use audit"}
 NO_WARM = {"warm_start": "warm_start is not for {}, which has no warm_pairs()"}
 FIXED = {"models": "the models of {} cannot be changed while it runs"}
 Call = tuple[int, ...]  # models, in increasing order
 
 
-class Spoken(tuple[int, ...]):
-    """The models called for a turn of a conversation."""
+class ToldCall(tuple[int, ...]):
+    """The models called for a request of which something is known."""
 
-    said: Turn
+    said: Turn | None = None  # a turn of a conversation
+    prices: tuple[float, ...] | None = None  # what it costs on each model; None: the stated prices
 
 
 class LayeredCall(tuple[int, ...]):
     """The models called for a policy that must be told its round again, by ``turn_to``, before it learns from it."""
 
-    said: Turn | None = None  # a turn of a conversation
+    said: Turn | None = None  # as of `ToldCall`
+    prices: tuple[float, ...] | None = None
     own: Call  # the models that its first layer called
     groups: tuple[int, ...]  # of the request
 
@@ -162,6 +165,10 @@ class RouterCounts(NamedTuple):
     yields: tuple[np.ndarray, ...] | None = None  # labelled disagreements of pairs, and who was right
     talks: int = 0  # conversations begun,
     moved: int = 0  # and moves up
+    turns: int = 0  # their requests,
+    talk_spent: float = 0.0  # what these cost,
+    talk_alone: float = 0.0  # and would have cost with the last model, or the reference, alone
+    talk_differ: float = 0.0  # estimated number of their answers that differ from the reference's
 
     @classmethod
     def of(cls, prices: list[float]) -> RouterCounts:
@@ -189,11 +196,16 @@ class RouterCounts(NamedTuple):
         asked = self.asked + (len(call) > 1)
         return self._replace(calls=calls, answers=answers, spent=spent, asked=asked, alone=alone)
 
-    def after_turn(self, turn: Turn, model: int) -> RouterCounts:
-        """Count a turn of a conversation that this model answers."""
-        if turn.held is None:
-            return self._replace(talks=self.talks + 1)
-        return self._replace(moved=self.moved + 1) if model > turn.held else self
+    def after_turn(self, turn: Turn, call: Call, prices: list[float], reference: int = -1) -> RouterCounts:
+        """Count a turn of a conversation for which these models are called."""
+        begins = turn.held is None
+        return self._replace(
+            talks=self.talks + begins,
+            moved=self.moved + (turn.held is not None and call[-1] > turn.held),
+            turns=self.turns + 1,
+            talk_spent=finite(self.talk_spent + add_up(prices[k] for k in call)),
+            talk_alone=finite(self.talk_alone + prices[reference]),
+        )
 
     def after_comparison(self, call: Call, differ: np.ndarray, learned: int = 1) -> RouterCounts:
         """Count a comparison of the answers of these models; ``differ`` is indexed by model."""
@@ -226,7 +238,7 @@ class RouterCounts(NamedTuple):
     def state(self) -> dict[str, Any]:
         """Return everything as plain data."""
         arrays = {name: storage.encode(np.array(getattr(self, name), dtype=np.int64)) for name in ARRAYS}
-        rare = {name: getattr(self, name) for name in RARE if getattr(self, name)}
+        rare = {name: getattr(self, name) for name in RARE + TALKED if getattr(self, name)}
         return arrays | {name: getattr(self, name) for name in NUMBERS + SUMS} | rare
 
     @classmethod
@@ -235,8 +247,8 @@ class RouterCounts(NamedTuple):
         square = np.zeros((models, models), dtype=np.int64)
         fresh = dict(zip(ARRAYS, (square, square, square[0], square[0])))
         found = storage.restored_counts(
-            {**dict.fromkeys(RARE, 0), **state} if isinstance(state, dict) else state,
-            {**fresh, **dict.fromkeys(NUMBERS + RARE, 0), **dict.fromkeys(SUMS, 0.0)},
+            {**dict.fromkeys(RARE + TALKED, 0), **state} if isinstance(state, dict) else state,
+            {**fresh, **dict.fromkeys(NUMBERS + RARE, 0), **dict.fromkeys(SUMS + TALKED, 0.0)},
         )
         counts = cls(
             **{**found, "calls": tuple(found["calls"].tolist()), "answers": tuple(found["answers"].tolist())}
@@ -248,10 +260,10 @@ class RouterCounts(NamedTuple):
             and not np.tril(counts.compared).any()
             and (answers >= 0).all()
             and (answers <= calls).all()
-            and min(counts.gone, counts.talks, counts.moved) >= 0
+            and min(counts.gone, counts.talks, counts.moved, counts.turns) >= 0
             and 0 <= counts.cancelled <= counts.decided
             and 0 <= counts.learned <= counts.asked <= counts.decided
-            and all(0.0 <= found[name] < math.inf for name in SUMS)
+            and all(0.0 <= found[name] < math.inf for name in SUMS + TALKED)
         )
         if not sound:
             raise StateError("the counts contradict each other")
@@ -312,7 +324,13 @@ class RouterGame:
         if callable(getattr(policy, "turn_to", None)):
             examples["turn_to"] = (freeze(np.zeros(1, dtype=np.int64)), call)
             undrawn.append("turn_to")
-        for name, example in (("reprice", freeze(np.zeros(1))), ("warm_pairs", differ)):
+        prices = freeze(np.zeros(1))
+        for name, example in (
+            ("reprice", prices),
+            ("warm_pairs", differ),
+            ("price", prices),
+            ("return_to", prices),
+        ):
             if callable(getattr(policy, name, None)):
                 examples[name] = (example,)
                 undrawn.append(name)
@@ -327,6 +345,11 @@ class RouterGame:
         self.turn: Any = method("turn_to") if callable(getattr(policy, "turn_to", None)) else None
         warms = callable(getattr(policy, "warm_pairs", None))
         self.warm_row: Any = method("warm_pairs") if warms else None
+        self.prices_requests = callable(getattr(policy, "price", None)) and callable(
+            getattr(policy, "return_to", None)
+        )
+        self.price: Any = method("price") if self.prices_requests else None
+        self.return_to: Any = method("return_to") if self.prices_requests else None
         forgets = getattr(policy, "memory", 0) > 0
         fixed = {} if callable(getattr(policy, "with_models", None)) else FIXED
         self.refuses = {**({} if warms else NO_WARM), **(FORGETS if forgets else {}), **fixed}
@@ -346,23 +369,47 @@ class RouterGame:
         terms: RouterTerms,
         played: Call | None = None,
         turn: Turn | None = None,
+        prices: tuple[float, ...] | None = None,
     ) -> Choice:
-        """Ask the policy which models to call; in a replay, ``played`` were called instead."""
+        """Ask the policy which models to call; in a replay, ``played`` were called instead.
+
+        ``prices`` are those of the request, if it has its own.
+        """
         known = self._known(counts, terms)
         groups = played.groups if isinstance(played, LayeredCall) else ()
         turn = None if turn is None else self.talks.look_up(turn)
         if turn is not None and turn.held is not None:
-            return self._stay(rng, counts, terms, known, turn, groups, played)
+            return self._stay(rng, counts, terms, known, turn, groups, played, prices)
         if self.turn is not None:
             self._turn(LayeredCall((), (), groups))
+        self._take_prices(prices, terms)
         chosen = tuple(np.flatnonzero(checked_call(self.policy, self.select(rng), self.K)).tolist())
         if self.turn is not None:
             chosen = LayeredCall(chosen, tuple(np.flatnonzero(self.driver.fields()["own"]).tolist()), groups)
         call = chosen if played is None else played
+        after = self._start(call, rng, counts, terms, prices)
+        why = known._replace(call=call, prices=terms.prices if prices is None else list(prices))
+        return self._said(Choice(call, why, after, len(call) > 1, chosen), turn, prices)
+
+    def _take_prices(self, prices: tuple[float, ...] | None, terms: RouterTerms) -> None:
+        """Let the policy know what the request at hand costs."""
+        if prices is not None:
+            self.price(freeze(np.array(prices) / terms.error_cost))
+
+    def _start(
+        self,
+        call: Call,
+        rng: np.random.Generator,
+        counts: RouterCounts,
+        terms: RouterTerms,
+        prices: tuple[float, ...] | None,
+    ) -> RouterCounts:
+        """Count a round at the prices of its request, and return to the stated ones."""
         self._turn(call)
         self.start(self._bools(call), rng)
-        after = counts.after_decision(call, terms.prices)
-        return self._said(Choice(call, known._replace(call=call), after, len(call) > 1, chosen), turn)
+        if prices is not None:
+            self.return_to(freeze(terms.costs.copy()))
+        return counts.after_decision(call, terms.prices if prices is None else list(prices))
 
     # -- conversations
 
@@ -375,18 +422,20 @@ class RouterGame:
         turn: Turn,
         groups: tuple[int, ...],
         played: Call | None,
+        prices: tuple[float, ...] | None,
     ) -> Choice:
         """Stay with the model of a conversation, or move up; nothing is compared."""
         if self.turn is not None:
             self._turn(LayeredCall((), (), groups))
-        model = played[-1] if played is not None else self._model_of(turn, counts, terms)
+        self._take_prices(prices, terms)
+        paid = terms.prices if prices is None else list(prices)
+        model = played[-1] if played is not None else self._model_of(turn, counts, terms, paid)
         call: Any = LayeredCall((model,), (model,), groups) if self.turn is not None else (model,)
-        self._turn(call)
-        self.start(self._bools(call), rng)
-        after = counts.after_decision(call, terms.prices)
-        return self._said(Choice(call, known._replace(call=call), after, False, call), turn)
+        after = self._start(call, rng, counts, terms, prices)
+        why = known._replace(call=call, prices=paid)
+        return self._said(Choice(call, why, after, False, call), turn, prices)
 
-    def _model_of(self, turn: Turn, counts: RouterCounts, terms: RouterTerms) -> int:
+    def _model_of(self, turn: Turn, counts: RouterCounts, terms: RouterTerms, prices: list[float]) -> int:
         """Return the model of a conversation: a dearer one where that would answer now, and the switch pays."""
         held: Any = turn.held
         lower = getattr(self.driver.write_back(), "lower", None)
@@ -399,22 +448,24 @@ class RouterGame:
         if lower is not None:  # what is known of requests like this one
             s, f, _ = self.policy.estimate(held, now)
         share = s / (s + f)
-        gain = share * terms.error_cost - (terms.prices[now] - terms.prices[held])
+        gain = share * terms.error_cost - (prices[now] - prices[held])
         lost = 0.0 if turn.switching is None else turn.switching[now]
         return now if gain > lost / TURNS else int(held)
 
-    def _said(self, choice: Choice, turn: Turn | None) -> Choice:
-        """Return the choice of a turn of a conversation."""
-        if turn is None:
+    def _said(self, choice: Choice, turn: Turn | None, prices: tuple[float, ...] | None) -> Choice:
+        """Return the choice for a request with what is known of it: a turn of a conversation, and its prices."""
+        if turn is None and prices is None:
             return choice
-        call = self._spoken(choice.decided, turn)
-        chosen = call if choice.chosen is choice.decided else self._spoken(choice.chosen, turn)
-        after = choice.counts.after_turn(turn, call[-1])
+        call = self._told(choice.decided, turn, prices)
+        chosen = call if choice.chosen is choice.decided else self._told(choice.chosen, turn, prices)
+        if turn is None:
+            return choice._replace(decided=call, chosen=chosen)
+        after = choice.counts.after_turn(turn, call, choice.why.prices)
         return choice._replace(decided=call, counts=after, chosen=chosen, talk=(turn, call[-1]))
 
-    def _spoken(self, call: Call, turn: Turn) -> Call:
-        found: Any = call if isinstance(call, LayeredCall) else Spoken(call)
-        found.said = turn
+    def _told(self, call: Call, turn: Turn | None, prices: tuple[float, ...] | None) -> Call:
+        found: Any = call if isinstance(call, LayeredCall) else ToldCall(call)
+        found.said, found.prices = turn, prices
         made: Call = found
         return made
 
@@ -493,7 +544,8 @@ class RouterGame:
             record = self._compared(id, call, given, content_of(given))
         else:
             record = ComparisonRecord(id, call, (), None)
-        record.outputs, record.cost, record.failed = given, self.paid(outputs, terms), failed
+        record.outputs, record.failed = given, failed
+        record.cost = self.paid(outputs, terms, getattr(call, "prices", None))
         return record
 
     def record_of_pairs(
@@ -548,8 +600,11 @@ class RouterGame:
         labels, call = tuple(labels_of(record.outputs)), record.call
         return RouterAnswer(labels[-1], call[-1], record.cost, call, labels, record.id, record.failed)
 
-    def paid(self, seen: Mapping[int, Any], terms: RouterTerms) -> float:
-        return add_up(costs_of(list(seen.values()), [terms.prices[k] for k in seen]))
+    def paid(
+        self, seen: Mapping[int, Any], terms: RouterTerms, prices: tuple[float, ...] | None = None
+    ) -> float:
+        stated = terms.prices if prices is None else prices
+        return add_up(costs_of(list(seen.values()), [stated[k] for k in seen]))
 
     # -- other ways to learn
 
@@ -591,11 +646,17 @@ class RouterGame:
     def opened(self, decided: Call) -> dict[str, Any]:
         own = {"own": list(decided.own)} if isinstance(decided, LayeredCall) else {}
         said: Turn | None = getattr(decided, "said", None)
+        prices = getattr(decided, "prices", None)
         talk = {} if said is None else said.body()
-        return {"call": list(decided), "answer": decided[-1], **own, **talk}
+        paid = {} if prices is None else {"prices": list(prices)}
+        return {"call": list(decided), "answer": decided[-1], **own, **talk, **paid}
+
+    def prices_of(self, prices: Any) -> tuple[float, ...] | None:
+        """Return the prices of a request, validated."""
+        return None if prices is None else tuple(terms_of(prices, 1.0, self.K).prices)
 
     def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        return (self._layered(body), turn_in(body))
+        return (self._layered(body), turn_in(body), self.prices_of(body.get("prices")))
 
     def decided_from(self, body: dict[str, Any], terms: RouterTerms) -> Call:
         return self._layered(body)

@@ -34,6 +34,9 @@ class PayToCompare:
     alone, plus 5 %, plus 50 calls, whatever the models answer. The policy learns from all pairs called. Whether to
     compare does not depend on the sample.
 
+    A request may have prices of its own (``price``, then ``return_to`` the stated ones once it is started). The bound
+    is then (1 + overspend) x what the last model alone would have cost for all requests, plus allowance of its calls.
+
     Draws: none.
 
     Parameters
@@ -72,6 +75,7 @@ class PayToCompare:
     in_short = "the cheapest by the posterior; compares while worth it"
     delay_safe = True
     recostable = True  # nothing that is learned depends on the prices
+    before = {"last": 0.0, "more": 0.0}  # noqa: RUF012
 
     def __init__(
         self,
@@ -101,6 +105,8 @@ class PayToCompare:
         self.t = 0  # rounds played
         self.since = 0  # the rounds before the current prices
         self.spent = 0.0  # at the current prices
+        self.last = 0.0  # the stated price of the last model while a request has its own prices, else 0
+        self.more = 0.0  # what the last model alone would have cost above its stated price
         self.weigh_all()
 
     def select(self, rng):
@@ -127,6 +133,10 @@ class PayToCompare:
 
     def settled(self):
         """Return the first model whose verdicts against all later ones are in its favour, else the last."""
+        return self.first_accepted()
+
+    def first_accepted(self):
+        """Return the first model that no later one refuses, else the last."""
         for i in range(self.K - 1):
             accepted = True
             for j in range(i + 1, self.K):
@@ -213,8 +223,26 @@ class PayToCompare:
         for k in range(self.K):
             several += call[k]
         rounds = self.t - self.since + 1
-        bound = self.c[self.K - 1] * ((1.0 + self.overspend) * rounds + self.allowance)
+        c = self.c[self.K - 1]
+        stated = self.last if self.last > 0.0 else c
+        bound = stated * ((1.0 + self.overspend) * rounds + self.allowance)
+        bound += (1.0 + self.overspend) * (self.more + (c - stated))
         return several > 1 and self.spent + self.price_of(call) > bound
+
+    def price(self, prices):
+        """Take the prices of the request at hand, in the order of the stated ones, until ``return_to`` these."""
+        self.last = self.c[self.K - 1]
+        for k in range(self.K):
+            self.c[k] = prices[k]
+        self.weigh_all()
+
+    def return_to(self, prices):
+        """Return to the stated prices after a request at its own was started."""
+        self.more += self.c[self.K - 1] - prices[self.K - 1]
+        self.last = 0.0
+        for k in range(self.K):
+            self.c[k] = prices[k]
+        self.weigh_all()
 
     def start(self, call, rng):
         """Count a round that is actually played: its spending and its open comparisons."""
@@ -308,6 +336,7 @@ class PayToCompare:
             self.c[k] = prices[k]
         self.since = self.t
         self.spent = 0.0
+        self.more = 0.0
         self.weigh_all()
 
     def with_models(self, prices, kept):

@@ -8,7 +8,7 @@ from weakfeedback.contract.models import pairs_table, square_of
 from weakfeedback.routing.policies.pay_to_compare import LEAST_PRICE, PayToCompare
 from weakfeedback.routing.prices import LEAST_YIELD, model_prices, yield_table
 from weakfeedback.routing.tails import below, mean_excess
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import brief, integer, number
 
 POINTS = 24  # of a mean disagreement, from -5 to 4 on the logistic scale
 # how alike groups are: comparisons that the mean of all groups is worth in each
@@ -38,6 +38,9 @@ class SecondLooks(PayToCompare):
     and within (1 + omega) times that of Pay-to-compare, whatever the models answer. It never goes up: outputs alone
     cannot tell whether that would gain or lose.
 
+    With ``trust="last"`` layer 0 is the last model alone, and compares nothing. A disagreement with it *is* an error,
+    by your word, so layer 1 may settle every group by itself.
+
     Draws: none.
 
     Parameters
@@ -52,6 +55,8 @@ class SecondLooks(PayToCompare):
         What looks may cost, as a share of what Pay-to-compare spends; at most ``overspend``.
     yields : K x K numbers up to 1, or None
         ``yields[i][j]`` is at least the share of disagreements of i < j in which j is better; None: 1, the worst case.
+    trust : None or "last"
+        "last": the last model is right by your word, and cheaper ones answer only where they agree with it.
     rho, kappa, horizon, least, memory, overspend, allowance
         As for Pay-to-compare.
 
@@ -74,6 +79,7 @@ class SecondLooks(PayToCompare):
 
     in_short = "Pay-to-compare that goes down where cheaper models agree"
     scratch = ("own", "group")
+    before = {**PayToCompare.before, "trusts_last": False}  # noqa: RUF012
     sample_problem = "groups"
 
     def __init__(
@@ -90,8 +96,12 @@ class SecondLooks(PayToCompare):
         memory=None,
         overspend=0.05,
         allowance=50,
+        trust=None,
     ):
         K = model_prices(prices).size
+        if trust is not None and trust != "last":
+            raise ValueError(f"trust must be None or 'last', got {brief(trust)}")
+        self.trusts_last = trust == "last"
         self.yields = yield_table(yields, K)
         super().__init__(prices, rho, kappa, horizon, least, memory, overspend, allowance)
         self.stated = self.c.copy()
@@ -127,9 +137,12 @@ class SecondLooks(PayToCompare):
             self.c[k] = prices[k]
         self.weigh_all()
 
+    def return_to(self, prices):
+        """Nothing is left to do: ``start`` returns to the stated prices."""
+
     def select(self, rng):
         """Return which models to call: the last of them answers."""
-        own = self.compared()
+        own = self.first_layer()
         want = np.zeros(self.K + 1, dtype=np.bool_)
         a = self.lower(want)
         several = 0
@@ -146,6 +159,18 @@ class SecondLooks(PayToCompare):
         if wants and self.affords(own, more):
             return more
         return own if want[self.K] else call  # what should be checked, and cannot be, is not relied on
+
+    def first_layer(self):
+        """Return which models layer 0 calls."""
+        if not self.trusts_last:
+            return self.compared()
+        own = np.zeros(self.K, dtype=np.bool_)
+        own[self.K - 1] = True
+        return own
+
+    def settled(self):
+        """Return the model that layer 0 trusts."""
+        return self.K - 1 if self.trusts_last else self.first_accepted()
 
     def lower(self, want):
         """Return the model that answers here, not above the settled one.

@@ -100,14 +100,17 @@ def _end_audit(learner: Learner, number: int, given: AuditLabels) -> list[Event]
 
 
 def _take_yields(live: Any, outputs: list[list[str]], truth: list[str]) -> None:
-    """Let a router with features decide with what the labelled disagreements yield."""
+    """Let a router with features decide with what the labelled disagreements yield, added to those known before."""
     if getattr(live, "features", None) is None or not hasattr(live.core.game, "take_yields"):
         return
     size, models = len(outputs[0]), len(live.prices)
     found = yields(outputs, truth, labels=len(outputs))
+    if not found.labels.any():
+        return
     more = ((0, models - size), (0, models - size))
     labels, better, worse = (np.pad(one, more) for one in (found.labels, found.better, found.worse))
-    live.take_yields(Yields.of(labels, better, worse))
+    n, plus, minus = live.core.counts.yields or (0, 0, 0)
+    live.take_yields(Yields.of(labels + n, better + plus, worse + minus))
 
 
 async def audit_told(service: Service, name: str, audit: int) -> dict[str, Any]:

@@ -100,17 +100,22 @@ class UpstreamMetrics:
                         note(at, column, amount)
 
 
-def prices_expected(settings: ProxySettings, invoice: Invoice, characters: int) -> list[float]:
+def prices_expected(
+    settings: ProxySettings, invoice: Invoice, characters: int, turns: int = 1
+) -> list[float]:
     """Return what a request of so many characters is expected to cost on each stage, in rising order.
 
-    Its input by what a stage has reported for characters so far, its output and seconds by their means.
+    Its input by what a stage has reported for characters so far, its output and seconds by their means. With ``turns``
+    it is the mean over a conversation that goes on from here: only the first turn has nothing cached.
     """
     found: list[float] = []
     for stage, line in zip(settings.stages, invoice.lines):
         share = line.reported / line.characters if line.characters else 1.0 / PER_TOKEN
         made = line.made / line.complete if line.complete else float(stage.expect.output)
         waited = line.seconds / line.complete if line.complete else stage.expect.seconds
-        money = stage.price.of(Tokens(math.ceil(characters * share), 0, 0)) + made * stage.price.output / 1e6
+        given = math.ceil(characters * share)
+        each = (stage.price.of(Tokens(given)) + (turns - 1) * stage.price.of(Tokens(given, given))) / turns
+        money = each + made * stage.price.output / 1e6
         found.append(max([money + waited * settings.waiting_price, *found[-1:]]))
     return found
 

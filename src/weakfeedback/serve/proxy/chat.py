@@ -15,13 +15,14 @@ from collections.abc import Coroutine, Iterable, Mapping, MutableMapping, Sequen
 from time import monotonic, time
 from typing import Any, TypeVar
 
+from weakfeedback.live.talks import TURNS, Turn
 from weakfeedback.serve.app import read_body
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.proxy.accounts import UpstreamMetrics, alone_estimated, prices_expected
 from weakfeedback.serve.proxy.answers import answer_of
 from weakfeedback.serve.proxy.calls import CHAT, Books, Call, Server, stop
 from weakfeedback.serve.proxy.compare import Comparator, Partition
-from weakfeedback.serve.proxy.conversations import switching
+from weakfeedback.serve.proxy.conversations import AdaptiveTalks, switching
 from weakfeedback.serve.proxy.decider import Decider, NextStage, Ruling, Spending, Unavailable
 from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, tokens_of
@@ -62,6 +63,7 @@ class Round:
         self.skipped = False  # a stage that should have been called costs too much
         self.compared = False
         self.turn: str | None = None  # of a conversation: first, same or up
+        self.talk: Turn | None = None  # the same of an adaptive learner, known when it has an answer
         self.delivered: int | None = None  # the stage whose answer the client has
         self.again: Call | None = None  # the second one of the reference
         self.asks_again = False
@@ -84,8 +86,8 @@ class Round:
             "x-weakfeedback-compared": "yes" if self.compared else "no",
             "x-weakfeedback-learning": "on" if self.learning else "off",
         }
-        if self.turn is not None:
-            found["x-weakfeedback-conversation"] = self.turn
+        if self.turn is not None or self.talk is not None:
+            found["x-weakfeedback-conversation"] = self.turn or (self.talk.word(stage) if self.talk else "")
         if self.ruling is not None:
             found["x-weakfeedback-decision"] = str(self.ruling.id)
         if self.risk is not None:
@@ -119,6 +121,7 @@ class Proxy:
             for name, settings in self.learners.items()
         }
         self._comparators = {name: self._comparator(settings) for name, settings in self.learners.items()}
+        self._talks = {name: AdaptiveTalks(settings) for name, settings in self.learners.items()}
         self._unbilled: deque[tuple[str, dict[str, Any]]] = deque(maxlen=UNBILLED)
         self._under_way: set[tuple[str, int]] = set()  # decisions (learner, id) that this process will end
         self._background: set[asyncio.Task[None]] = set()
@@ -235,6 +238,11 @@ class Proxy:
             return None
         try:
             if settings.kind == "adaptive":
+                round.talk = self._talks[settings.name].turn_of(asked.conversation)
+                held = self._talks[settings.name].held(round.talk)
+                if held is not None:
+                    round.chosen = self._able(asked, held)
+                    return None
                 step = await self._to_the_end(round, self._decider.begin(settings.name, asked.group))
                 round.partition = Partition(self._comparators[settings.name])
                 round.ruling = Ruling(step.id, (0,), 0)
@@ -292,6 +300,10 @@ class Proxy:
     def _held(self, round: Round) -> int:
         """Return the stage of a request that is not decided: that of its conversation, or the one that is trusted."""
         asked, settings = round.asked, round.asked.settings
+        if settings.kind == "adaptive" and asked.forced is None:
+            round.talk = self._talks[settings.name].turn_of(asked.conversation)
+            held = self._talks[settings.name].held(round.talk)
+            return self._settled(settings) if held is None else held
         if asked.conversation is not None and asked.forced is None:
             with contextlib.suppress(Unavailable):
                 held = self._decider.held(settings.name, asked.conversation)
@@ -301,15 +313,16 @@ class Proxy:
         return self._settled(settings)
 
     def _told_of(self, asked: Asked) -> dict[str, Any]:
-        """Return what the learner is told of a request: of a router with second looks what it costs, too."""
-        settings = asked.settings
+        """Return what the learner is told of a request, and of a router what it costs."""
+        settings, turns = asked.settings, 1
         told: dict[str, Any] = {"context": asked.context, "group": asked.group}
         if asked.conversation is not None:
-            told["conversation"] = asked.conversation
+            told["conversation"], turns = asked.conversation, TURNS
             told["switching"] = [switching(stage, asked.characters) for stage in settings.stages]
-        elif settings.looks is not None:
+        if settings.prices_requests:
             invoice = self._decider.invoice(settings.name)
-            told["prices"] = prices_expected(settings, invoice, asked.characters)
+            prices = prices_expected(settings, invoice, asked.characters, turns)
+            told["prices"] = prices if prices[-1] > 0.0 else None
         return {name: value for name, value in told.items() if value is not None}
 
     def _able(self, asked: Asked, stage: int) -> int:
@@ -356,9 +369,11 @@ class Proxy:
     async def _may_go_out(self, round: Round) -> bool:
         """Whether a cheaper stage may answer although the reference failed: a promise must have room for it."""
         settings = round.asked.settings
-        if not settings.promises or settings.shadow or round.asked.forced is not None:
+        if not settings.promises or round.asked.forced is not None:
             return True
         try:
+            if self._decider.is_shadowed(settings.name):
+                return True
             return await self._decider.unseen(settings.name, round.asked.group)
         except Unavailable:
             return settings.fail_open
@@ -562,6 +577,7 @@ class Proxy:
             return
         if round.turn is not None and round.asked.conversation is not None and stage != round.chosen:
             self._spawn(self._move(settings.name, round.asked.conversation, stage))
+        self._talks[settings.name].keep(round.talk, stage)
         books = self._books[settings.name]
         if len(round.path) > 1 or round.spoilt or round.skipped:
             reason = "failed" if round.spoilt else "fallback" if len(round.path) > 1 else "too dear"
@@ -708,6 +724,7 @@ class Proxy:
         if round.token is not None and ("calls" in bill or judge):
             bill["token"] = round.token
         if bill:
+            bill |= {} if round.asked.group is None else {"group": round.asked.group}
             await self.send_bills()
             await self._send_bill(round.asked.settings.name, bill)
 

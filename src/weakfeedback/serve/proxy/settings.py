@@ -26,6 +26,7 @@ from weakfeedback.validate import brief
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 PASSED_ON = ("policy", "options", "seed", "pending_ttl")  # to the learner, if given
 PROMISED = ("agree", "sure", "groups", "shadow", "background", "self_check")
+PRICED = ("pay-to-compare", "second-looks", "promise")  # policies that decide by what a request costs
 LITERAL = ("key", "api_key", "apikey", "token", "secret", "password", "authorization", "headers", "bearer")
 
 # fields that clients may send upstream
@@ -317,10 +318,11 @@ class ProxySettings(KeylessTable):
             )
         if self.budget is not None and (self.agree is not None or self.error_cost is not None):
             raise Wrong("budget", "must stand alone; agree and error_cost may be given together")
-        if self.conversation is not None and (self.kind != "router" or self.budget is not None):
-            raise Wrong(
-                "conversation", "is for kind router with agree or error_cost: a budget must go down, too"
-            )
+        if self.conversation is not None and self.budget is not None:
+            raise Wrong("conversation", "must be left out with budget: to keep it, one must go down as well")
+        if self.conversation is not None and self.kind not in ("router", "adaptive"):
+            words = "calls its first stages in every turn, and no cache of these is lost by going on"
+            raise Wrong("conversation", f"is for kind router or adaptive: kind {self.kind} {words}")
         if self.promises and self.kind not in ("router", "adaptive"):
             raise Wrong("agree" if self.agree is not None else "budget", "is for kind router or adaptive")
         if self.background and self.kind != "router":
@@ -338,6 +340,11 @@ class ProxySettings(KeylessTable):
         """What groups the requests of a router with second looks, None if it has none."""
         given = self.kind == "router" and "features" in self.model_fields_set
         return [one for one in self.features if isinstance(one, str)] if given else None
+
+    @property
+    def prices_requests(self) -> bool:
+        """Whether the learner is told what each request costs."""
+        return self.kind == "router" and str(self.policy or PRICED[0]).lower() in PRICED
 
     @property
     def promises(self) -> bool:
