@@ -96,9 +96,8 @@ class Line:
         }
 
 
-Paid = dict[
-    str, tuple[int, float, float]
-]  # by the name of a token: the day of its last bill, money of it, and of all
+# by the name of a token: the day of its last bill, money of it, and of all
+Paid = dict[str, tuple[int, float, float]]
 
 
 def add_paid(paid: Paid, bill: dict[str, Any], at: int) -> None:

@@ -307,11 +307,9 @@ def _outcome(report: dict[str, Any], watch: Activity, now: int) -> dict[str, str
     details, end = report["details"], now // 60_000_000 * 60
     columns = [f"observed_{k}" for k in range(len(watch.names))]
     read = watch.series.read(end - 900, end, 60, [*columns, "accepted"])["columns"]
-    lately, rounds, even = (
-        sum(sum(read[name]) for name in columns),
-        sum(read["accepted"]),
-        details.get("even_total"),
-    )
+    lately = sum(sum(read[name]) for name in columns)
+    rounds = sum(read["accepted"])
+    even = details.get("even_total")
     return {
         "what": details["setting"],
         "all": number(sum(details["observed"]) / details["rounds"]) if details["rounds"] else "",
@@ -655,9 +653,8 @@ def charts(report: dict[str, Any], watch: Activity, span: str, now: int, created
     start = end - length
     read = watch.series.read(start, end, step)
     at, columns = read["at"], read["columns"]
-    born = sum(
-        1 for seconds in at if seconds + step <= created // 1_000_000
-    )  # steps before there was anything
+    # steps before there was anything
+    born = sum(1 for seconds in at if seconds + step <= created // 1_000_000)
     made: dict[str, Any] = {
         "at": at,
         "from": start,
