@@ -223,7 +223,7 @@ def environment(folder, *packages):
     return python
 
 
-def told(name, what, trouble):
+def reported(name, what, trouble):
     """Print what was tried, and return whether it failed."""
     print(f"  {name}: {what}: {'FAILED' if trouble else 'ok'}\n{trouble}".rstrip(), flush=True)
     return bool(trouble)
@@ -262,13 +262,13 @@ def release(out, work):
         python = environment(folder / "venv", f"{file}[serve]")
         shutil.copytree(source / "examples", folder / "examples")
         found = use(python.parent, source / "README.md", folder, python, file is sdist)
-        failed = sum(told(file.name, what, trouble) for what, trouble in found)
+        failed = sum(reported(file.name, what, trouble) for what, trouble in found)
         if file is sdist:
             for made_by in (
                 [python, "-m", "pip", "install", "--quiet", "."],
                 ["make", "demo", f"PYTHON={sys.executable}"],
             ):
-                failed += told("source", " ".join(map(str, made_by[-2:])), failure(made_by, source))
+                failed += reported("source", " ".join(map(str, made_by[-2:])), failure(made_by, source))
         return failed
 
     with ThreadPoolExecutor(2) as both:  # most of it runs on one core

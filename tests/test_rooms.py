@@ -3,11 +3,10 @@
 import ast
 import functools
 import itertools
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.rig.processes import printed
 
 import weakfeedback
 
@@ -115,9 +114,7 @@ def test_a_late_import_and_one_for_types_make_a_cycle(tmp_path):
 def loaded(code):
     """What a second Python prints, and the modules that it has imported at the end."""
     code += "\nimport sys\nprint('--', *sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    said, _, modules = done.stdout.rpartition("--")
+    said, _, modules = printed("-c", code).rpartition("--")
     return said, set(modules.split())
 
 

@@ -46,7 +46,7 @@ def curve_figure(results: Measured, measure: str = "regret", points: int = MOST_
         rows = curve[curve["policy"] == policy]
         rows = rows.iloc[thinned(len(rows), points)]
         x = rows["round"].tolist()
-        series.append({"name": policy, **{end: _shortened(rows[end]) for end in ("mean", "low", "high")}})
+        series.append({"name": policy, **{end: [*map(_short, rows[end])] for end in ("mean", "low", "high")}})
     if measure == "regret":
         series += _limit(results, x, float(curve["high"].max()))
     return {"kind": "curve", "x_title": "round", "y_title": measure, "x": x, "series": series}
@@ -117,7 +117,8 @@ def plot_figure(figure: dict[str, Any], ax: Axes) -> Axes:
     x = figure["x"]
     for k, series in enumerate(figure["series"]):
         colour, style = look_of(series, k)
-        mean, low, high = (_filled(series[end]) for end in ("mean", "low", "high"))
+        drawn = (series[end] for end in ("mean", "low", "high"))
+        mean, low, high = ([math.nan if value is None else value for value in values] for values in drawn)
         marker = "o" if figure["kind"] == "sweep" else None
         name = visible(series["name"])
         label = name.replace("$", r"\$")  # for a legend, which would interpret $ as a formula
@@ -200,14 +201,6 @@ def thinned(count: int, points: int) -> list[int]:
 
 def _negative(figure: dict[str, Any]) -> bool:
     return any(value is not None and value < 0.0 for series in figure["series"] for value in series["mean"])
-
-
-def _filled(values: list[float | None]) -> list[float]:
-    return [math.nan if value is None else value for value in values]
-
-
-def _shortened(values: Any) -> list[float | None]:
-    return [_short(value) for value in values]
 
 
 def _short(value: float) -> float | None:

@@ -1,11 +1,10 @@
 """Cascades, contextual cascades and allocations as Gymnasium environments."""
 
 import importlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from tests.rig.processes import printed
 
 pytest.importorskip("gymnasium")
 
@@ -275,6 +274,6 @@ def test_without_the_extra_one_line_says_what_to_install():
         "import sys; sys.modules['gymnasium'] = None\n"
         "try:\n    import weakfeedback.adapters.gym\nexcept ImportError as error:\n    print(error)"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.count("\n") == 1
-    assert "pip install 'weakfeedback[gym]'" in found.stdout
+    said = printed("-c", code)
+    assert said.count("\n") == 1
+    assert "pip install 'weakfeedback[gym]'" in said

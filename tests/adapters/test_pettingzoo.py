@@ -1,11 +1,10 @@
 """Multi-player problems as PettingZoo environments."""
 
 import copy
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from tests.rig.processes import printed
 
 pytest.importorskip("gymnasium")
 pytest.importorskip("pettingzoo")
@@ -118,9 +117,9 @@ def test_without_the_extra_one_line_says_what_to_install():
         "import sys; sys.modules['pettingzoo'] = None\n"
         "try:\n    import weakfeedback.adapters.pettingzoo\nexcept ImportError as error:\n    print(error)"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.count("\n") == 1
-    assert "pip install 'weakfeedback[gym]'" in found.stdout
+    said = printed("-c", code)
+    assert said.count("\n") == 1
+    assert "pip install 'weakfeedback[gym]'" in said
 
 
 OPEN = {

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 from tests.apps.devices import MEANS, gone, simulated
-from tests.rig.processes import PATIENCE, started, wait_until
+from tests.rig.processes import PATIENCE, printed, started, wait_until
 
 from weakfeedback.apps.radio import RadioError, play_radio
 from weakfeedback.multiplayer import MultiplayerProblem
@@ -97,8 +97,7 @@ def test_time_is_bounded():
 def test_a_players_process_loads_only_what_it_plays_with():
     """There may be 64 of them, and the air waits for the last."""
     code = "import sys, weakfeedback.apps.radio.player; print(*sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    rooms = {name.split(".")[1] for name in found.stdout.split() if name.startswith("weakfeedback.")}
+    rooms = {name.split(".")[1] for name in printed("-c", code).split() if name.startswith("weakfeedback.")}
     assert "multiplayer" in rooms
     assert not rooms & {"catalog", "engine", "live", "journal", "cascade", "cli"}
 

@@ -1,10 +1,9 @@
 """`list` names everything that can be used, with what is known of it."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+from tests.rig.processes import printed
 
 from weakfeedback.cascade import instances
 from weakfeedback.settings.catalog import POLICIES, SETTINGS
@@ -133,7 +132,6 @@ def test_wrong_words_are_one_line(call, words, expected):
 
 def test_the_overview_loads_nothing_heavy():
     code = "import sys; from weakfeedback.cli import listing; list(listing.overview()); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
+    loaded = set(printed("-c", code).split())
     assert "weakfeedback.settings.catalog" in loaded
     assert not loaded & {"numba", "scipy", "pandas", "pyarrow", "sklearn", "matplotlib", "plotly", "rich"}

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.conftest import MEDICAL_FILES
+from tests.rig.processes import printed
 
 from weakfeedback.contextual import families
 from weakfeedback.contextual import instances as contextual
@@ -163,12 +163,8 @@ def there():
         from tests.datasets.test_logistic import all_that_is_trained
         print(json.dumps(all_that_is_trained({folder!r})))
     """
-    environment = os.environ | OTHER | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    environment = OTHER | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return json.loads(printed("-c", textwrap.dedent(code), environment=environment))
 
 
 def check_on_another_processor(folder, there):

@@ -6,11 +6,11 @@ import io
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.docs.test_snippets import ROOT, blocks_of, squeezed
+from tests.rig import processes
 from tests.rig.proxy_demo import demo_proxy
 
 PAGE = ROOT / "docs" / "howto" / "frameworks.md"
@@ -37,14 +37,7 @@ def test_a_framework_gets_its_answer(code, printed, address):
     package = re.search(r"from (\w+)", code)[1]
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
-    done = subprocess.run(
-        [sys.executable, "-c", code.replace("127.0.0.1:8470", address)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert squeezed(done.stdout) == squeezed(printed)
+    assert squeezed(processes.printed("-c", code.replace("127.0.0.1:8470", address))) == squeezed(printed)
 
 
 @pytest.mark.skipif(NODE is None, reason="WEAKFEEDBACK_NODE_MODULES names no folder with the packages of npm")

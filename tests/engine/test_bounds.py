@@ -1,11 +1,9 @@
 """Indices out of range: unchecked in compiled code of this package, so one job checks it."""
 
-import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
+from tests.rig.processes import printed
 
 from weakfeedback.settings.catalog import POLICIES
 
@@ -65,16 +63,8 @@ EVERY = {name: list(policies) for name, policies in POLICIES.items()}
 
 
 def run(folder, check, program):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "NUMBA_BOUNDSCHECK": check}
-    out = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert out.returncode == 0, out.stderr
-    return out.stdout
+    environment = {"NUMBA_CACHE_DIR": str(folder), "NUMBA_BOUNDSCHECK": check}
+    return printed("-W", "error", "-c", program, environment=environment)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """The disk cache across processes: hits when nothing changed, never an old build when something did."""
 
 import os
-import subprocess
-import sys
 import textwrap
 
 from tests.engine.forks import run_each
+from tests.rig.processes import printed
 
 HELPER = "RATE = {rate}\n\n\ndef rate(x):\n    return RATE * x\n"
 POLICY = textwrap.dedent(
@@ -155,5 +154,4 @@ def test_importing_is_light():
         "import sys, weakfeedback; from weakfeedback.cascade import UssTs, CascadeProblem;"
         "print([m for m in ('numba', 'pandas', 'sklearn', 'matplotlib', 'scipy', 'pyarrow') if m in sys.modules])"
     )
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
+    assert printed("-c", program).strip() == "[]"

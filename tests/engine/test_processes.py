@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.engine.forks import run_each
-from tests.rig.processes import started
+from tests.rig.processes import printed, started
 
 import weakfeedback
 
@@ -158,16 +158,7 @@ def test_the_digest_is_the_same_in_every_process():
         "def f(x): return x in {'a', 'b', 'c', 'd'}\n"
         "print(fingerprint({'f': f}))"
     )
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2", "3")
-    }
+    found = {printed("-c", program, environment={"PYTHONHASHSEED": seed}) for seed in ("1", "2", "3")}
     assert len(found) == 1
 
 
@@ -208,12 +199,5 @@ def test_a_class_sent_by_value_plays_elsewhere(tmp_path):
     """
     pytest.importorskip("cloudpickle")
     for program, expected, environment in ((SENDER, "", {}), (RECEIVER, "True 10", NO_FOLDER)):
-        out = subprocess.run(
-            [sys.executable, "-W", "error", "-c", program, str(tmp_path / "task")],
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert out.stdout.strip() == expected, out.stderr
-        assert out.returncode == 0, out.stderr
+        said = printed("-W", "error", "-c", program, tmp_path / "task", environment=environment)
+        assert said.strip() == expected

@@ -3,11 +3,10 @@
 import errno
 import os
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.rig.processes import printed
 
 from weakfeedback.journal import Event, Log, SqliteStore, StoreUnavailable
 
@@ -93,12 +92,8 @@ assert store.last(1)[0] == seq > 5
 assert store.integrity() == []
 store.close()
 """
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", code, str(tmp_path / "a.db")], capture_output=True, text=True, timeout=60,
-        cwd=Path(__file__).parents[2],
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 1
+    said = printed("-B", "-c", code, tmp_path / "a.db", cwd=Path(__file__).parents[2])
+    assert len(said.splitlines()) == 1
     with SqliteStore.open(tmp_path / "a.db") as store:
         assert store.integrity() == []
 
@@ -179,14 +174,10 @@ with SqliteStore.open("runs.db", read_only=True) as store:
             above.chmod(above.stat().st_mode | 0o111)
     folder.chmod(0o555)
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, timeout=60,
-            cwd=Path(__file__).parents[2],
-        )  # fmt: skip
+        said = printed("-c", code, folder, cwd=Path(__file__).parents[2])
     finally:
         folder.chmod(0o755)
-    assert done.returncode == 0, done.stderr
-    new, locked, written, read = done.stdout.splitlines()
+    new, locked, written, read = said.splitlines()
     assert "new.db cannot be locked" in new
     assert "runs.db cannot be locked" in locked
     assert "runs.db" in written

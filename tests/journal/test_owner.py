@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.rig.processes import printed
 
 from weakfeedback.journal import Event, Log, OwnedElsewhere, SqliteStore, StoreUnavailable
 from weakfeedback.journal.owner import Owner
@@ -197,16 +198,9 @@ store.close()
 
 @needs_fork
 def test_children_forked_in_the_middle_of_commits_neither_hang_nor_harm(path):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORK, str(path), "40"],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stderr
+    said = printed("-W", "ignore", "-c", FORK, path, 40, timeout=100, cwd=ROOT)
     with SqliteStore.open(path) as store:
-        assert store.last(1)[0] == int(done.stdout)
+        assert store.last(1)[0] == int(said)
         assert store.integrity() == []
 
 

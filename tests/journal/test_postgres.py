@@ -14,7 +14,7 @@ import pytest
 from tests.journal.pooler import Pooler
 from tests.journal.stores import InPostgres
 from tests.journal.test_owner import in_child, needs_fork
-from tests.rig.processes import started, wait_until
+from tests.rig.processes import printed, started, wait_until
 
 from weakfeedback.journal import (
     Event,
@@ -489,11 +489,9 @@ try:
 except ValueError as problem:
     print(problem)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path,
-                          env={**os.environ, "PYTHONPATH": str(ROOT / "src")})  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "pip install 'weakfeedback[postgres]'" in done.stdout
-    assert len(done.stdout.splitlines()) == 1
+    said = printed("-c", code, cwd=tmp_path, environment={"PYTHONPATH": str(ROOT / "src")})
+    assert "pip install 'weakfeedback[postgres]'" in said
+    assert len(said.splitlines()) == 1
 
 
 def test_tables_of_another_program_are_refused_and_stay(place):

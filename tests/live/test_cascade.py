@@ -1,8 +1,6 @@
 """The live cascade: decisions, feedback, misuse, threads."""
 
 import re
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.live import inside
+from tests.rig.processes import printed
 from tests.rig.threads import in_threads
 
 from weakfeedback.cascade import HanawalHeuristic, UssTs, UssUcb
@@ -364,8 +363,7 @@ def test_the_import_is_light():
     code = (
         f"import sys; from weakfeedback.live import Cascade; print([m for m in {heavy} if m in sys.modules])"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert re.sub(r"\s", "", found) == "[]"
+    assert re.sub(r"\s", "", printed("-c", code)) == "[]"
 
 
 def test_costs_that_vary_are_told_as_they_were():

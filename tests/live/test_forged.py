@@ -4,13 +4,12 @@ That the indices of every compiled live object are checked is seen more quickly 
 """
 
 import contextlib
-import subprocess
-import sys
 import textwrap
 
 import numpy as np
 import pytest
 from tests.live.games import GAMES
+from tests.rig.processes import printed
 
 from weakfeedback.live import StateError, storage
 
@@ -68,9 +67,6 @@ def test_a_forged_number_is_no_place_in_memory(name, tmp_path):
         from tests.live.test_forged import play_forged
         play_forged({name!r}, {str(tmp_path / "state.json")!r})
         """
-    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    refused, played = map(int, done.stdout.split())
+    refused, played = map(int, printed("-W", "ignore", "-c", textwrap.dedent(code)).split())
     assert refused > 0
     assert played > 10

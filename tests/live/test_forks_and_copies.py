@@ -4,11 +4,11 @@ import copy
 import os
 import pickle
 import stat
-import subprocess
 import sys
 
 import pytest
 from tests.live.kinds import KINDS, play
+from tests.rig.processes import printed
 
 
 @pytest.fixture(params=KINDS)
@@ -64,15 +64,9 @@ for name in KINDS:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 def test_a_forked_child_is_told_at_once_that_the_object_is_its_parents(tmp_path):
-    run = subprocess.run(
-        [sys.executable, "-c", CHILD, str(tmp_path / "state.json"), "10"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines() == [f"{name} 0" for name in KINDS]
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    said = printed("-c", CHILD, tmp_path / "state.json", 10, environment=environment)
+    assert said.splitlines() == [f"{name} 0" for name in KINDS]
 
 
 @pytest.mark.parametrize("how", [pickle.dumps, copy.copy, copy.deepcopy])

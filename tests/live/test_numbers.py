@@ -244,6 +244,14 @@ def test_contexts_with_numbers_are_saved_and_opened_again(tmp_path, changes):
         ContextualCascade.load(tmp_path / "state", STAGES, **other)
 
 
+def test_contexts_tell_how_calibrated_the_stages_are():
+    assert contextual().calibration(range(200), TABLE[:200, 3]) == made().calibration(
+        range(200), TABLE[:200, 3]
+    )
+    with pytest.raises(ValueError, match="squared"):
+        contextual(**DISTANCE).calibration(range(200), TABLE[:200, 3])
+
+
 def test_what_contexts_refuse_of_a_metric():
     with pytest.raises(ValueError, match="metric must be a callable"):
         contextual(loss=None, scale=None, metric=3)

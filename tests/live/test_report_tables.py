@@ -2,12 +2,11 @@
 
 import dataclasses
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from tests.live.kinds import KINDS, play
+from tests.rig.processes import printed
 
 from weakfeedback.live import Allocator, Cascade, Router
 from weakfeedback.words import Words
@@ -111,5 +110,4 @@ def test_names_are_the_rows_and_no_markup():
 
 def test_no_report_loads_pandas_or_matplotlib_before_it_is_asked():
     code = "import sys, weakfeedback.live.report, weakfeedback.live.router_report as r; print('pandas' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "False"
+    assert printed("-c", code).strip() == "False"

@@ -1,16 +1,29 @@
 """Processes that tests start: they hear Ctrl-C, get the time that a busy machine needs, and are always ended."""
 
 import contextlib
+import os
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 # Seconds until a test gives up on another process. It only ends what hangs: on a busy machine a start with cold
 # caches takes minutes.
 PATIENCE = 600.0
+
+
+def printed(*words: Any, environment: Mapping[str, str] | None = None, **options: Any) -> str:
+    """What another Python prints that is started with these words, such as "-c" and a program; it must end well."""
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        **{"capture_output": True, "text": True, "timeout": PATIENCE, **options},
+        env={**os.environ, **(environment or {})},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @contextlib.contextmanager

@@ -71,97 +71,102 @@ def test_a_cookie_alone_changes_nothing(tmp_path):
 CSV = "rules,small,expert,truth\nx,x,x,x\n" + 'x,y,"y",y\r\n' * 8 + '"a ""b"", c",y,y,"a ""b"", c"\n'
 
 
-def test_the_actions_in_a_browser(tmp_path):
-    async def look():
-        async with (
-            listening(tmp_path / "s.db", quick(durability="process")) as (service, address),
-            chrome(tmp_path) as tab,
-        ):
-            await tab.open(address + "/")
-            await fill(
-                tab,
-                "form.new",
-                name="triage",
-                names="rules, small, expert",
-                prices="1, 2, oops",
-                error_cost=70,
-            )
-            await tab.run("document.querySelector('form.new').elements.kind.value = 'cascade'")
-            await submit(tab, "form.new")
-            await tab.until_true("document.querySelector('form.new output')?.className == 'bad'")
-            assert "stage_costs[2]" in await tab.run("document.querySelector('form.new output').textContent")
-            await fill(tab, "form.new", prices="1, 2, 30", currency="EUR")
-            await submit(tab, "form.new")
-            await tab.until_true(
-                "location.pathname == '/learners/triage' && document.readyState == 'complete'"
-            )
-            assert service.learner("triage").settings()["stage_costs"] == [1, 2, 30]
-            for width in (1280, 390):
-                await tab.open(address + "/learners/triage", width=width)
-                await tab.run("document.getElementById('change').open = true")
-                assert await tab.run("document.documentElement.scrollWidth") <= width
-                await tab.picture(tmp_path / f"change-{width}.png")
-            prices = "[data-method=PATCH]"
-            await fill(tab, prices, error_cost=55)
-            await submit(tab, prices)
-            await tab.until_true("document.querySelector('[name=error_cost]')?.defaultValue == '55.0'")
-            assert service.learner("triage").settings()["error_cost"] == 55
-            for _ in range(3):
-                decided = await service.decide("triage")
+async def test_the_actions_in_a_browser(tmp_path):
+    async with (
+        listening(tmp_path / "s.db", quick(durability="process")) as (service, address),
+        chrome(tmp_path) as tab,
+    ):
+        await tab.open(address + "/")
+        await fill(
+            tab,
+            "form.new",
+            name="triage",
+            names="rules, small, expert",
+            prices="1, 2, oops",
+            error_cost=70,
+        )
+        await tab.run("document.querySelector('form.new').elements.kind.value = 'cascade'")
+        await submit(tab, "form.new")
+        await tab.until_true("document.querySelector('form.new output')?.className == 'bad'")
+        assert "stage_costs[2]" in await tab.run("document.querySelector('form.new output').textContent")
+        await fill(tab, "form.new", prices="1, 2, 30", currency="EUR")
+        await submit(tab, "form.new")
+        await tab.until_true("location.pathname == '/learners/triage' && document.readyState == 'complete'")
+        assert service.learner("triage").settings()["stage_costs"] == [1, 2, 30]
+        for width in (1280, 390):
+            await tab.open(address + "/learners/triage", width=width)
+            await tab.run("document.getElementById('change').open = true")
+            assert await tab.run("document.documentElement.scrollWidth") <= width
+            await tab.picture(tmp_path / f"change-{width}.png")
+        prices = "[data-method=PATCH]"
+        await fill(tab, prices, error_cost=55)
+        await submit(tab, prices)
+        await tab.until_true("document.querySelector('[name=error_cost]')?.defaultValue == '55.0'")
+        assert service.learner("triage").settings()["error_cost"] == 55
+        for _ in range(3):
+            decided = await service.decide("triage")
+            given = FeedbackRequest(outputs=["x"] * len(decided["call"]))
+            await service.feedback("triage", decided["id"], given)
+        await tab.run(
+            "const list = new DataTransfer(); list.items.add(new File([" + json.dumps(CSV) + "], 'a.csv'));"
+            "document.querySelector('[data-audit] input').files = list.files"
+        )
+        await submit(tab, "[data-audit]")
+        await tab.until_true("document.querySelector('[data-audit] output').className == 'good'")
+        told = await tab.run("document.querySelector('[data-audit] output').textContent")
+        assert told.startswith("Audit of ")
+        await fill(tab, "[data-method=DELETE]")
+        await tab.run("document.querySelector('[data-method=DELETE] input').value = 'other'")
+        await submit(tab, "[data-method=DELETE]")
+        assert not service.learner("triage").archived
+        await tab.run("document.querySelector('[data-method=DELETE] input').value = 'triage'")
+        await submit(tab, "[data-method=DELETE]")
+        await tab.until_true("document.body?.textContent.includes('It is archived')")
+        assert service.learner("triage").archived
+        assert not [event for event in tab.events if event["method"] == "Runtime.exceptionThrown"]
+
+
+async def test_a_promise_is_made_and_changed_in_a_browser(tmp_path):
+    options = quick(durability="process")
+    async with listening(tmp_path / "s.db", options) as (service, address), chrome(tmp_path) as tab:
+        await tab.open(address + "/")
+        await fill(tab, "form.new", name="support", names="small, large", prices="1, 20", agree=95)
+        await submit(tab, "form.new")
+        await tab.until_true("location.pathname == '/learners/support' && document.readyState == 'complete'")
+        assert service.learner("support").settings()["agree"] == 0.95
+        for k in range(60):
+            decided = await service.decide("support", DecideRequest(group="ab"[k % 2]))
+            if decided["expires"] is not None:
                 given = FeedbackRequest(outputs=["x"] * len(decided["call"]))
-                await service.feedback("triage", decided["id"], given)
-            await tab.run(
-                "const list = new DataTransfer(); list.items.add(new File(["
-                + json.dumps(CSV)
-                + "], 'a.csv'));"
-                "document.querySelector('[data-audit] input').files = list.files"
-            )
-            await submit(tab, "[data-audit]")
-            await tab.until_true("document.querySelector('[data-audit] output').className == 'good'")
-            told = await tab.run("document.querySelector('[data-audit] output').textContent")
-            assert told.startswith("Audit of ")
-            await fill(tab, "[data-method=DELETE]")
-            await tab.run("document.querySelector('[data-method=DELETE] input').value = 'other'")
-            await submit(tab, "[data-method=DELETE]")
-            assert not service.learner("triage").archived
-            await tab.run("document.querySelector('[data-method=DELETE] input').value = 'triage'")
-            await submit(tab, "[data-method=DELETE]")
-            await tab.until_true("document.body?.textContent.includes('It is archived')")
-            assert service.learner("triage").archived
-            assert not [event for event in tab.events if event["method"] == "Runtime.exceptionThrown"]
-
-    run(look())
-
-
-def test_a_promise_is_made_and_changed_in_a_browser(tmp_path):
-    async def look():
-        options = quick(durability="process")
-        async with listening(tmp_path / "s.db", options) as (service, address), chrome(tmp_path) as tab:
-            await tab.open(address + "/")
-            await fill(tab, "form.new", name="support", names="small, large", prices="1, 20", agree=95)
-            await submit(tab, "form.new")
-            await tab.until_true(
-                "location.pathname == '/learners/support' && document.readyState == 'complete'"
-            )
-            assert service.learner("support").settings()["agree"] == 0.95
-            for k in range(60):
-                decided = await service.decide("support", DecideRequest(group="ab"[k % 2]))
-                if decided["expires"] is not None:
-                    given = FeedbackRequest(outputs=["x"] * len(decided["call"]))
-                    await service.feedback("support", decided["id"], given)
-            for width in (1280, 390):
-                await tab.open(address + "/learners/support", width=width, settle=0.5)
-                await tab.run("document.getElementById('change').open = true")
-                assert await tab.run("document.documentElement.scrollWidth") <= width
-                await tab.picture(tmp_path / f"promise-{width}.png")
-            rows = "document.querySelectorAll('#groups tbody tr')"
-            assert await tab.run(f"[...{rows}].map((row) => row.cells[0].textContent)") == ["a", "b"]
-            await fill(tab, "[data-method=PATCH]", agree=98)
-            await submit(tab, "[data-method=PATCH]")
-            await tab.until_true("document.querySelector('#change [name=agree]')?.defaultValue == '98'")
-            assert service.learner("support").settings()["agree"] == 0.98
-
-    run(look())
+                await service.feedback("support", decided["id"], given)
+        for width in (1280, 390):
+            await tab.open(address + "/learners/support", width=width, settle=0.5)
+            await tab.run("document.getElementById('change').open = true")
+            assert await tab.run("document.documentElement.scrollWidth") <= width
+            await tab.picture(tmp_path / f"promise-{width}.png")
+        rows = "document.querySelectorAll('#groups tbody tr')"
+        assert await tab.run(f"[...{rows}].map((row) => row.cells[0].textContent)") == ["a", "b"]
+        await fill(tab, "[data-method=PATCH]", agree=98)
+        await submit(tab, "[data-method=PATCH]")
+        await tab.until_true("document.querySelector('#change [name=agree]')?.defaultValue == '98'")
+        assert service.learner("support").settings()["agree"] == 0.98
+        await tab.until_true("document.readyState == 'complete'")
+        await tab.run("document.querySelector('#recent [data-why]').click()")
+        await tab.until_true("document.querySelector('#recent .told li') !== null")
+        words = await tab.run("document.querySelector('#recent .told').textContent")
+        assert words.startswith(f"Decision {max(service.learner('support').observers['watch'].recent)}")
+        await tab.run("document.querySelector('#recent [data-why]').click()")
+        assert await tab.run("document.querySelector('#recent .told')") is None
+        for name, words in (("paused", "paused"), ("paused", "router"), ("shadow", "shadow")):
+            before = await tab.run(f"document.querySelector('#change [name={name}]').value")
+            await submit(tab, f"form:has([name={name}])")
+            changed = f"document.querySelector('#change [name={name}]')?.value != '{before}'"
+            await tab.until_true(f"document.readyState == 'complete' && {changed}")
+            badge = await tab.run("document.getElementById('badges').textContent")
+            assert words in badge
+        assert service.learner("support").settings()["shadow"] is True
+        assert service.learner("support").paused is False
+        assert not [event for event in tab.events if event["method"] == "Runtime.exceptionThrown"]
 
 
 async def fill(tab, form, **values):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tests.rig.chrome import chrome
-from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, quick, run
+from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, quick
 from tests.rig.sockets import listening
 
 from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackRequest, TellRequest
@@ -64,17 +64,14 @@ async def loaded(path):
             load.cancel()
 
 
-def test_the_page_in_a_browser(tmp_path):
-    async def look():
-        async with loaded(tmp_path / "s.db") as (service, address, load), chrome(tmp_path) as tab:
-            await check_all_pages(tab, address)
-            await check_live(tab, address)
-            await check_narrow(tab, address)
-            load.cancel()
-            await check_numbers(tab, service, address)
-            await check_without_script(tab, service, address)
-
-    run(look())
+async def test_the_page_in_a_browser(tmp_path):
+    async with loaded(tmp_path / "s.db") as (service, address, load), chrome(tmp_path) as tab:
+        await check_all_pages(tab, address)
+        await check_live(tab, address)
+        await check_narrow(tab, address)
+        load.cancel()
+        await check_numbers(tab, service, address)
+        await check_without_script(tab, service, address)
 
 
 async def check_all_pages(tab, address):
@@ -157,17 +154,14 @@ async def check_without_script(tab, service, address):
 
 
 @pytest.mark.slow
-def test_a_thousand_learners_in_a_browser(tmp_path):
-    async def look():
-        async with listening(tmp_path / "s.db", quick(durability="process")) as (service, address):
-            for n in range(1000):
-                await service.create(f"learner-{n:03}", CONFIG.validate_python({**CASCADE, "seed": n}))
-            async with chrome(tmp_path) as tab:
-                await tab.open(address + "/", settle=1.0)
-                assert await tab.run("document.querySelectorAll('.learners tbody tr').length") == 100
-                assert tab.complaints() == []
-                assert tab.transferred() < 100_000
-                await tab.open(address + "/?q=learner-999")
-                assert await tab.run("document.querySelectorAll('.learners tbody tr').length") == 1
-
-    run(look())
+async def test_a_thousand_learners_in_a_browser(tmp_path):
+    async with listening(tmp_path / "s.db", quick(durability="process")) as (service, address):
+        for n in range(1000):
+            await service.create(f"learner-{n:03}", CONFIG.validate_python({**CASCADE, "seed": n}))
+        async with chrome(tmp_path) as tab:
+            await tab.open(address + "/", settle=1.0)
+            assert await tab.run("document.querySelectorAll('.learners tbody tr').length") == 100
+            assert tab.complaints() == []
+            assert tab.transferred() < 100_000
+            await tab.open(address + "/?q=learner-999")
+            assert await tab.run("document.querySelectorAll('.learners tbody tr').length") == 1

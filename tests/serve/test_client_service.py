@@ -100,22 +100,17 @@ def test_the_other_kinds(service):
         assert str(mail.report()).startswith("Router of 2 models")
 
 
-def test_coroutines_do_the_same(service):
+async def test_coroutines_do_the_same(service):
     _, address, _ = service
 
-    async def play():
-        async with AsyncClient(address) as client:
-            triage = await client.create("triage", **CASCADE)
-            decisions = await asyncio.gather(*(triage.decide() for _ in range(20)))
-            assert sorted(one.id for one in decisions) == list(range(1, 21))
-            told = await asyncio.gather(
-                *(triage.feedback(one.id, ["x"] * len(one.call)) for one in decisions)
-            )
-            assert told == ["accepted"] * 20
-            assert (await triage.report())["rounds"] == 20
-            assert [event["kind"] async for event in triage.events()].count("decide") == 20
-
-    asyncio.run(play())
+    async with AsyncClient(address) as client:
+        triage = await client.create("triage", **CASCADE)
+        decisions = await asyncio.gather(*(triage.decide() for _ in range(20)))
+        assert sorted(one.id for one in decisions) == list(range(1, 21))
+        told = await asyncio.gather(*(triage.feedback(one.id, ["x"] * len(one.call)) for one in decisions))
+        assert told == ["accepted"] * 20
+        assert (await triage.report())["rounds"] == 20
+        assert [event["kind"] async for event in triage.events()].count("decide") == 20
 
 
 def insist(work):

@@ -85,23 +85,20 @@ def test_one_event_a_year_ahead_stops_no_expiry(tmp_path: Path, restart: bool, s
         assert all(isinstance(one, Checked) and not one.problems for one in check_store(store))
 
 
-def test_one_event_in_1970_expires_nothing(tmp_path: Path) -> None:
+async def test_one_event_in_1970_expires_nothing(tmp_path: Path) -> None:
     clock = Clock()
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", quick(clock=clock)) as (service, call):
-            await call("PUT", PLACE, {**CASCADE, "pending_ttl": 3600})
-            await decide(call)
-            clock.wrong = -START
-            await decide(call)
-            assert await service.expire() == 0
-            clock.wrong = 0
-            await decide(call)
-            assert await service.expire() == 0
-            clock.at += HOUR
-            assert await service.expire() == 3
-
-    run(play())
+    async with serving(tmp_path / "s.db", quick(clock=clock)) as (service, call):
+        await call("PUT", PLACE, {**CASCADE, "pending_ttl": 3600})
+        await decide(call)
+        clock.wrong = -START
+        await decide(call)
+        assert await service.expire() == 0
+        clock.wrong = 0
+        await decide(call)
+        assert await service.expire() == 0
+        clock.at += HOUR
+        assert await service.expire() == 3
 
 
 def test_a_jump_of_the_clock_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

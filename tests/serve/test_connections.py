@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.rig.harness import CASCADE, quick, run, serving
+from tests.rig.harness import CASCADE, quick, serving
 from tests.rig.server import Client, Process, patiently
 
 from weakfeedback.serve import auth as auth_module
@@ -98,43 +98,39 @@ def test_there_are_fewer_connections_than_descriptors(
     assert room_for(False) == (most, backlog)
 
 
-def test_who_waits_for_having_failed_takes_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_waits_for_having_failed_takes_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """600 strangers with a wrong token filled the 500 places."""
     monkeypatch.setattr(auth_module, "WAITING", 40)
     auth = Auth([Token.of("t", "a-right-token-0123456789", "admin")])
     right = {"authorization": "Bearer a-right-token-0123456789"}
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", quick(), auth, in_flight=20) as (_, call):
-            for _ in range(auth_module.FAILURES):
-                assert (await call("GET", "/v1/learners", authorization="Bearer wrong")).status == 401
-            strangers = [
-                asyncio.ensure_future(call("GET", "/v1/learners", authorization="Bearer wrong"))
-                for _ in range(60)
-            ]
-            await asyncio.sleep(0.1)
-            for _ in range(20):
-                assert (await call("GET", "/v1/learners", **right)).status == 200
-            statuses = [reply.status for reply in await asyncio.gather(*strangers)]
-            assert statuses.count(401) == 40  # the others are not made to wait
-            assert statuses.count(429) == 20
-
-    run(play())
+    async with serving(tmp_path / "s.db", quick(), auth, in_flight=20) as (_, call):
+        for _ in range(auth_module.FAILURES):
+            assert (await call("GET", "/v1/learners", authorization="Bearer wrong")).status == 401
+        strangers = [
+            asyncio.ensure_future(call("GET", "/v1/learners", authorization="Bearer wrong"))
+            for _ in range(60)
+        ]
+        await asyncio.sleep(0.1)
+        for _ in range(20):
+            assert (await call("GET", "/v1/learners", **right)).status == 200
+        statuses = [reply.status for reply in await asyncio.gather(*strangers)]
+        assert statuses.count(401) == 40  # the others are not made to wait
+        assert statuses.count(429) == 20
 
 
 @pytest.mark.parametrize("name", ["abc%0A", "abc\n", "abc%0a%0a"])
-def test_a_name_ends_where_it_ends(tmp_path: Path, name: str) -> None:
+async def test_a_name_ends_where_it_ends(tmp_path: Path, name: str) -> None:
     from urllib.parse import unquote
 
     assert not is_name(unquote(name))
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (service, call):
-            reply = await call("PUT", f"/v1/learners/{unquote(name)}", CASCADE)
-            assert reply.status == 422
-            assert not service.learners
-
-    run(play())
+    async with serving(tmp_path / "s.db") as (service, call):
+        reply = await call("PUT", f"/v1/learners/{unquote(name)}", CASCADE)
+        assert reply.status == 422
+        assert not service.learners
 
 
 def test_names_of_an_old_store_are_shown_without_what_hides_or_turns_others() -> None:
@@ -143,11 +139,8 @@ def test_names_of_an_old_store_are_shown_without_what_hides_or_turns_others() ->
 
 
 @pytest.mark.parametrize("text", ["a\u202eb", "\x1b[31mred", "a\nb", "\u2066x", "\ue000"])
-def test_names_that_hide_or_turn_others_are_refused(tmp_path: Path, text: str) -> None:
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (_, call):
-            for config in ({**CASCADE, "stages": ["a", text, "c"]}, {**CASCADE, "currency": text}):
-                reply = await call("PUT", "/v1/learners/t", config)
-                assert (reply.status, "printable" in reply.data["detail"]) == (422, True)
-
-    run(play())
+async def test_names_that_hide_or_turn_others_are_refused(tmp_path: Path, text: str) -> None:
+    async with serving(tmp_path / "s.db") as (_, call):
+        for config in ({**CASCADE, "stages": ["a", text, "c"]}, {**CASCADE, "currency": text}):
+            reply = await call("PUT", "/v1/learners/t", config)
+            assert (reply.status, "printable" in reply.data["detail"]) == (422, True)

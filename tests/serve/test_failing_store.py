@@ -45,67 +45,61 @@ class Broken:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_all_who_wait_get_503_and_nothing_acknowledged_is_lost(tmp_path: Path, when: str) -> None:
+async def test_all_who_wait_get_503_and_nothing_acknowledged_is_lost(tmp_path: Path, when: str) -> None:
     plan = {"fail": ""}
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", wrap=lambda store: Broken(store, plan)) as (service, call):
-            await call("PUT", PLACE, CASCADE)
-            kept = [(await call("POST", PLACE + "/decide", {})).data for _ in range(5)]
-            fed = {"outputs": ["x"] * (kept[0]["stage"] + 1)}
-            assert (await call("POST", PLACE + "/decisions/1/feedback", fed)).status == 200
-            state = service.learners["t"].live.state()
-            plan["fail"] = when
-            asked = [call("POST", PLACE + "/decide", {}, idempotency_key=f"k{n}") for n in range(8)]
-            asked += [call("GET", PLACE + "/report") for _ in range(3)]
-            replies = await asyncio.gather(*asked)
-            for reply in replies[:8]:
-                assert (reply.status, reply.data["code"]) == (503, "store_unavailable")
-                assert reply.headers["retry-after"] == "1"
-                assert str(tmp_path) not in reply.body.decode()
-            assert {reply.status for reply in replies[8:]} <= {200, 503}  # of before, or nothing
-            assert all(reply.data["seq"] == 6 for reply in replies[8:] if reply.status == 200)
-            ready = await call("GET", "/health/ready")
-            assert (ready.status, ready.data["owner"]) == (503, False)
-            assert (await call("GET", "/health/live")).status == 200
-            assert (await call("GET", PLACE + "/report")).status == 503
-            plan["fail"] = ""
-            await until(lambda: service.state == "ready")
-            if when == "before":
-                assert service.learners["t"].live.state() == state
-            again = [await call("POST", PLACE + "/decide", {}, idempotency_key=f"k{n}") for n in range(8)]
-            assert [reply.status for reply in again] == [200] * 8
-            # of the first transaction nobody was told, but it is in the log; the next one was never begun
-            assert any(reply.data["repeated"] for reply in again) == (when == "after")
-            assert sorted(reply.data["id"] for reply in again) == list(range(6, 14))
-            assert (await call("POST", PLACE + "/decisions/1/feedback", fed)).data["result"] == "duplicate"
-
-    run(play())
+    async with serving(tmp_path / "s.db", wrap=lambda store: Broken(store, plan)) as (service, call):
+        await call("PUT", PLACE, CASCADE)
+        kept = [(await call("POST", PLACE + "/decide", {})).data for _ in range(5)]
+        fed = {"outputs": ["x"] * (kept[0]["stage"] + 1)}
+        assert (await call("POST", PLACE + "/decisions/1/feedback", fed)).status == 200
+        state = service.learners["t"].live.state()
+        plan["fail"] = when
+        asked = [call("POST", PLACE + "/decide", {}, idempotency_key=f"k{n}") for n in range(8)]
+        asked += [call("GET", PLACE + "/report") for _ in range(3)]
+        replies = await asyncio.gather(*asked)
+        for reply in replies[:8]:
+            assert (reply.status, reply.data["code"]) == (503, "store_unavailable")
+            assert reply.headers["retry-after"] == "1"
+            assert str(tmp_path) not in reply.body.decode()
+        assert {reply.status for reply in replies[8:]} <= {200, 503}  # of before, or nothing
+        assert all(reply.data["seq"] == 6 for reply in replies[8:] if reply.status == 200)
+        ready = await call("GET", "/health/ready")
+        assert (ready.status, ready.data["owner"]) == (503, False)
+        assert (await call("GET", "/health/live")).status == 200
+        assert (await call("GET", PLACE + "/report")).status == 503
+        plan["fail"] = ""
+        await until(lambda: service.state == "ready")
+        if when == "before":
+            assert service.learners["t"].live.state() == state
+        again = [await call("POST", PLACE + "/decide", {}, idempotency_key=f"k{n}") for n in range(8)]
+        assert [reply.status for reply in again] == [200] * 8
+        # of the first transaction nobody was told, but it is in the log; the next one was never begun
+        assert any(reply.data["repeated"] for reply in again) == (when == "after")
+        assert sorted(reply.data["id"] for reply in again) == list(range(6, 14))
+        assert (await call("POST", PLACE + "/decisions/1/feedback", fed)).data["result"] == "duplicate"
 
 
-def test_who_leaves_during_a_commit_takes_nobody_along(tmp_path: Path) -> None:
+async def test_who_leaves_during_a_commit_takes_nobody_along(tmp_path: Path) -> None:
     gate, plan = threading.Event(), {"fail": False}
     gate.set()
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", wrap=lambda store: Gated(store, gate, plan)) as (_, call):
-            await call("PUT", PLACE, CASCADE)
-            gate.clear()
-            ask = lambda: call("POST", PLACE + "/decide", {}, idempotency_key="k")  # noqa: E731
-            leaving = asyncio.ensure_future(ask())
-            await asyncio.sleep(0.02)
-            staying = [asyncio.ensure_future(work) for work in (ask(), call("GET", PLACE))]
-            await asyncio.sleep(0.02)
-            leaving.cancel()
-            await asyncio.sleep(0.02)
-            assert leaving.cancelled()
-            assert not any(task.done() for task in staying)
-            gate.set()
-            told, seen = await asyncio.gather(*staying)
-            assert (told.status, told.data["id"], told.data["repeated"]) == (200, 1, True)
-            assert (seen.status, seen.data["pending"]) == (200, 1)
-
-    run(play())
+    async with serving(tmp_path / "s.db", wrap=lambda store: Gated(store, gate, plan)) as (_, call):
+        await call("PUT", PLACE, CASCADE)
+        gate.clear()
+        ask = lambda: call("POST", PLACE + "/decide", {}, idempotency_key="k")  # noqa: E731
+        leaving = asyncio.ensure_future(ask())
+        await asyncio.sleep(0.02)
+        staying = [asyncio.ensure_future(work) for work in (ask(), call("GET", PLACE))]
+        await asyncio.sleep(0.02)
+        leaving.cancel()
+        await asyncio.sleep(0.02)
+        assert leaving.cancelled()
+        assert not any(task.done() for task in staying)
+        gate.set()
+        told, seen = await asyncio.gather(*staying)
+        assert (told.status, told.data["id"], told.data["repeated"]) == (200, 1, True)
+        assert (seen.status, seen.data["pending"]) == (200, 1)
 
 
 def test_a_refusal_is_told_only_of_an_end_that_is_stored(tmp_path: Path) -> None:
@@ -135,7 +129,7 @@ def test_a_refusal_is_told_only_of_an_end_that_is_stored(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_nobody_is_told_of_a_step_in_a_thread_before_its_commit(
+async def test_nobody_is_told_of_a_step_in_a_thread_before_its_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: bool
 ) -> None:
     """The first step of a learner that was read; it is never written if the store is ``lost`` meanwhile."""
@@ -152,54 +146,48 @@ def test_nobody_is_told_of_a_step_in_a_thread_before_its_commit(
     learn = learner_module.Learner.feedback
     monkeypatch.setattr(learner_module.Learner, "feedback", slowly)
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (_, call):
-            for place in (PLACE, "/v1/learners/u"):
-                await call("PUT", place, CASCADE)
-            made = (await call("POST", PLACE + "/decide", {})).data
-        fed = {"outputs": ["x"] * (made["stage"] + 1)}
-        async with serving(tmp_path / "s.db", wrap=lambda store: Broken(store, plan)) as (service, call):
-            asked = [asyncio.ensure_future(call("POST", PLACE + "/decisions/1/feedback", fed))]
-            await until(taken.is_set)
-            monkeypatch.setattr(learner_module, "HEAVY", 1e9)  # its steps are light on average from now on
-            works = [
-                call("POST", PLACE + "/decisions/1/feedback", fed),
-                call("GET", PLACE + "/decisions/1"),
-                call("GET", PLACE + "/decisions?status=answered"),
-                call("GET", PLACE),
-            ]
-            asked += [asyncio.ensure_future(work) for work in works]
-            await asyncio.sleep(0.05)
-            assert not any(task.done() for task in asked)
-            if lost:
-                plan["fail"] = "before"
-                assert (await call("POST", "/v1/learners/u/decide", {})).status == 503
-                plan["fail"] = ""
-            gate.set()
-            replies = await asyncio.gather(*asked)
-            assert [reply.status for reply in replies] == [503 if lost else 200] * 5
-            await until(lambda: service.state == "ready")
-            status = (await call("GET", PLACE + "/decisions/1")).data["status"]
-            assert status == ("pending" if lost else "answered")
-
-    run(play())
+    async with serving(tmp_path / "s.db") as (_, call):
+        for place in (PLACE, "/v1/learners/u"):
+            await call("PUT", place, CASCADE)
+        made = (await call("POST", PLACE + "/decide", {})).data
+    fed = {"outputs": ["x"] * (made["stage"] + 1)}
+    async with serving(tmp_path / "s.db", wrap=lambda store: Broken(store, plan)) as (service, call):
+        asked = [asyncio.ensure_future(call("POST", PLACE + "/decisions/1/feedback", fed))]
+        await until(taken.is_set)
+        monkeypatch.setattr(learner_module, "HEAVY", 1e9)  # its steps are light on average from now on
+        works = [
+            call("POST", PLACE + "/decisions/1/feedback", fed),
+            call("GET", PLACE + "/decisions/1"),
+            call("GET", PLACE + "/decisions?status=answered"),
+            call("GET", PLACE),
+        ]
+        asked += [asyncio.ensure_future(work) for work in works]
+        await asyncio.sleep(0.05)
+        assert not any(task.done() for task in asked)
+        if lost:
+            plan["fail"] = "before"
+            assert (await call("POST", "/v1/learners/u/decide", {})).status == 503
+            plan["fail"] = ""
+        gate.set()
+        replies = await asyncio.gather(*asked)
+        assert [reply.status for reply in replies] == [503 if lost else 200] * 5
+        await until(lambda: service.state == "ready")
+        status = (await call("GET", PLACE + "/decisions/1")).data["status"]
+        assert status == ("pending" if lost else "answered")
 
 
-def test_a_failed_making_leaves_a_name_that_can_be_used(tmp_path: Path) -> None:
+async def test_a_failed_making_leaves_a_name_that_can_be_used(tmp_path: Path) -> None:
     plan = {"fail": "before"}
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", wrap=lambda store: Broken(store, plan)) as (service, call):
-            assert (await call("PUT", PLACE, CASCADE)).status == 503
-            plan["fail"] = ""
-            await until(lambda: service.state == "ready")
-            assert (await call("GET", PLACE)).status == 404
-            assert (await call("PUT", PLACE, CASCADE)).status == 201
-
-    run(play())
+    async with serving(tmp_path / "s.db", wrap=lambda store: Broken(store, plan)) as (service, call):
+        assert (await call("PUT", PLACE, CASCADE)).status == 503
+        plan["fail"] = ""
+        await until(lambda: service.state == "ready")
+        assert (await call("GET", PLACE)).status == 404
+        assert (await call("PUT", PLACE, CASCADE)).status == 201
 
 
-def test_who_leaves_while_a_learner_is_made_leaves_no_half_of_it(tmp_path: Path) -> None:
+async def test_who_leaves_while_a_learner_is_made_leaves_no_half_of_it(tmp_path: Path) -> None:
     gate, making = threading.Event(), threading.Event()
 
     class Slow(Broken):
@@ -208,19 +196,16 @@ def test_who_leaves_while_a_learner_is_made_leaves_no_half_of_it(tmp_path: Path)
             assert gate.wait(5)
             return self._store.create_learner(*arguments)
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", wrap=lambda store: Slow(store, {"fail": ""})) as (_, call):
-            leaving = asyncio.ensure_future(call("PUT", PLACE, CASCADE))
-            await until(making.is_set)
-            leaving.cancel()
-            await asyncio.sleep(0)
-            gate.set()
-            assert (await call("PUT", PLACE, CASCADE)).status == 200
-
-    run(play())
+    async with serving(tmp_path / "s.db", wrap=lambda store: Slow(store, {"fail": ""})) as (_, call):
+        leaving = asyncio.ensure_future(call("PUT", PLACE, CASCADE))
+        await until(making.is_set)
+        leaving.cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        assert (await call("PUT", PLACE, CASCADE)).status == 200
 
 
-def test_a_store_that_fails_when_a_standby_takes_over_ends_nothing(tmp_path: Path) -> None:
+async def test_a_store_that_fails_when_a_standby_takes_over_ends_nothing(tmp_path: Path) -> None:
     """What comes then is done again, by one task, when the store can be written."""
     plan, free, opened = {"fail": "before"}, threading.Event(), []
     plain = opener(tmp_path / "s.db", lambda store: Broken(store, plan))
@@ -233,64 +218,53 @@ def test_a_store_that_fails_when_a_standby_takes_over_ends_nothing(tmp_path: Pat
         opened.append(more.get("read_only", False))
         return plain(**more)
 
-    async def play() -> None:
-        service = Service(owned_elsewhere, quick(standby=True))
-        try:
-            await service.start(lambda: settle(service, [("t", CONFIG.validate_python(CASCADE))], "f.toml"))
-            free.set()
-            await until(lambda: opened.count(False) >= 3 or service.fatal is not None)
-            assert service.fatal is None
-            plan["fail"] = ""
-            await until(lambda: service.state == "ready" and "t" in service.learners)
-            count = len(opened)
-            await asyncio.sleep(0.1)
-            assert (service.state, len(opened)) == ("ready", count)
-        finally:
-            await service.stop()
-
-    run(play())
-
-
-def test_a_store_that_fails_at_the_start_is_no_mistake_of_the_configuration(tmp_path: Path) -> None:
-    async def play() -> None:
-        service = Service(opener(tmp_path / "s.db", lambda store: Broken(store, {"fail": "before"})), quick())
-        with pytest.raises(StoreUnavailable, match="could not be written"):
-            await service.start(lambda: settle(service, [("t", CONFIG.validate_python(CASCADE))], "f.toml"))
-        await service.stop()
-        service = Service(opener(tmp_path / "s.db", lambda store: Broken(store, {"fail": "before"})), quick())
-        await service.start()
-        with pytest.raises(StoreUnavailable, match="could not be written"):
-            await service.when_owned(
-                lambda: settle(service, [("t", CONFIG.validate_python(CASCADE))], "f.toml")
-            )
+    service = Service(owned_elsewhere, quick(standby=True))
+    try:
+        await service.start(lambda: settle(service, [("t", CONFIG.validate_python(CASCADE))], "f.toml"))
+        free.set()
+        await until(lambda: opened.count(False) >= 3 or service.fatal is not None)
+        assert service.fatal is None
+        plan["fail"] = ""
+        await until(lambda: service.state == "ready" and "t" in service.learners)
+        count = len(opened)
+        await asyncio.sleep(0.1)
+        assert (service.state, len(opened)) == ("ready", count)
+    finally:
         await service.stop()
 
-    run(play())
+
+async def test_a_store_that_fails_at_the_start_is_no_mistake_of_the_configuration(tmp_path: Path) -> None:
+    service = Service(opener(tmp_path / "s.db", lambda store: Broken(store, {"fail": "before"})), quick())
+    with pytest.raises(StoreUnavailable, match="could not be written"):
+        await service.start(lambda: settle(service, [("t", CONFIG.validate_python(CASCADE))], "f.toml"))
+    await service.stop()
+    service = Service(opener(tmp_path / "s.db", lambda store: Broken(store, {"fail": "before"})), quick())
+    await service.start()
+    with pytest.raises(StoreUnavailable, match="could not be written"):
+        await service.when_owned(lambda: settle(service, [("t", CONFIG.validate_python(CASCADE))], "f.toml"))
+    await service.stop()
 
 
-def test_a_file_that_is_moved_away_and_back(tmp_path: Path) -> None:
-    async def play() -> None:
-        file = tmp_path / "s.db"
-        async with serving(file) as (service, call):
-            await call("PUT", PLACE, CASCADE)
-            first = (await call("POST", PLACE + "/decide", {})).data
-            moved = tmp_path / "moved"
-            moved.mkdir()
-            for part in ("s.db", "s.db-wal", "s.db-shm"):
-                shutil.move(tmp_path / part, moved / part)
-            assert (await call("POST", PLACE + "/decide", {})).status == 503
-            await asyncio.sleep(0.2)  # it is looked for, and no empty one takes its place
-            assert (await call("GET", PLACE)).status == 503
-            assert not file.exists()
-            for part in ("s.db-wal", "s.db-shm", "s.db"):
-                if (moved / part).exists():
-                    os.replace(moved / part, tmp_path / part)
-            await until(lambda: service.state == "ready")
-            again = (await call("GET", f"{PLACE}/decisions/{first['id']}")).data
-            assert again["status"] == "pending"
-            assert (await call("POST", PLACE + "/decide", {})).data["id"] == first["id"] + 1
-
-    run(play())
+async def test_a_file_that_is_moved_away_and_back(tmp_path: Path) -> None:
+    file = tmp_path / "s.db"
+    async with serving(file) as (service, call):
+        await call("PUT", PLACE, CASCADE)
+        first = (await call("POST", PLACE + "/decide", {})).data
+        moved = tmp_path / "moved"
+        moved.mkdir()
+        for part in ("s.db", "s.db-wal", "s.db-shm"):
+            shutil.move(tmp_path / part, moved / part)
+        assert (await call("POST", PLACE + "/decide", {})).status == 503
+        await asyncio.sleep(0.2)  # it is looked for, and no empty one takes its place
+        assert (await call("GET", PLACE)).status == 503
+        assert not file.exists()
+        for part in ("s.db-wal", "s.db-shm", "s.db"):
+            if (moved / part).exists():
+                os.replace(moved / part, tmp_path / part)
+        await until(lambda: service.state == "ready")
+        again = (await call("GET", f"{PLACE}/decisions/{first['id']}")).data
+        assert again["status"] == "pending"
+        assert (await call("POST", PLACE + "/decide", {})).data["id"] == first["id"] + 1
 
 
 def test_a_full_disk_is_survived_by_the_real_server(tmp_path: Path) -> None:
@@ -326,18 +300,15 @@ def test_a_full_disk_is_survived_by_the_real_server(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
-def test_a_store_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path) -> None:
-    async def play() -> None:
-        from weakfeedback.serve.app import make_app
+async def test_a_store_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path) -> None:
+    from weakfeedback.serve.app import make_app
 
-        def refuse(**_: Any) -> Any:
-            raise StoreUnavailable(errno.EROFS, "s.db: it cannot be written")
+    def refuse(**_: Any) -> Any:
+        raise StoreUnavailable(errno.EROFS, "s.db: it cannot be written")
 
-        service = Service(refuse, quick())
-        call = Caller(make_app(service))
-        assert (await call("GET", "/health/ready")).status == 503
-        assert (await call("POST", PLACE + "/decide", {})).data["code"] == "starting"
-        with pytest.raises(StoreUnavailable, match="it cannot be written"):
-            await service.start()
-
-    run(play())
+    service = Service(refuse, quick())
+    call = Caller(make_app(service))
+    assert (await call("GET", "/health/ready")).status == 503
+    assert (await call("POST", PLACE + "/decide", {})).data["code"] == "starting"
+    with pytest.raises(StoreUnavailable, match="it cannot be written"):
+        await service.start()

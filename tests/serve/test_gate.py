@@ -31,49 +31,43 @@ def bearer(scope: str) -> dict[str, str]:
     return {} if scope == "none" else {"authorization": f"Bearer {SECRETS[scope]}"}
 
 
-def test_every_route_with_every_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_route_with_every_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth_module, "DELAY", 0.0)
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
-            for operation in OPERATIONS:
-                path = operation.path.replace("{name}", "nobody").replace("{id}", "1").replace("{audit}", "1")
-                for scope in ORDER:
-                    given = {"content-type": "application/json", **bearer(scope)}
-                    client = ("10.0.0.1", 1)
-                    reply = await call.raw(operation.method, path, b"{}", given, client=client)
-                    enough = ORDER.index(scope) >= ORDER.index(operation.scope)
-                    if enough:
-                        assert reply.status not in (401, 403), (operation.path, scope)
-                    elif scope == "none":
-                        assert (reply.status, reply.data["code"]) == (401, "unauthorized")
-                        assert reply.headers["www-authenticate"] == "Bearer"
-                    else:
-                        assert (reply.status, reply.data["code"]) == (403, "forbidden")
-
-    run(play())
+    async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
+        for operation in OPERATIONS:
+            path = operation.path.replace("{name}", "nobody").replace("{id}", "1").replace("{audit}", "1")
+            for scope in ORDER:
+                given = {"content-type": "application/json", **bearer(scope)}
+                client = ("10.0.0.1", 1)
+                reply = await call.raw(operation.method, path, b"{}", given, client=client)
+                enough = ORDER.index(scope) >= ORDER.index(operation.scope)
+                if enough:
+                    assert reply.status not in (401, 403), (operation.path, scope)
+                elif scope == "none":
+                    assert (reply.status, reply.data["code"]) == (401, "unauthorized")
+                    assert reply.headers["www-authenticate"] == "Bearer"
+                else:
+                    assert (reply.status, reply.data["code"]) == (403, "forbidden")
 
 
-def test_wrong_tokens_tell_nothing_and_many_of_them_are_slow(
+async def test_wrong_tokens_tell_nothing_and_many_of_them_are_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auth_module, "DELAY", 0.2)
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
-            wrong = ["Bearer wrong", "Bearer ", "Basic x", SECRETS["admin"], f"Bearer {SECRETS['admin']}x"]
-            replies = [await call("GET", "/v1/learners", authorization=text) for text in wrong]
-            assert len({reply.body for reply in replies}) == 1
-            for _ in range(5):
-                await call("GET", "/v1/learners", authorization="Bearer wrong")
-            began = time.monotonic()
+    async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
+        wrong = ["Bearer wrong", "Bearer ", "Basic x", SECRETS["admin"], f"Bearer {SECRETS['admin']}x"]
+        replies = [await call("GET", "/v1/learners", authorization=text) for text in wrong]
+        assert len({reply.body for reply in replies}) == 1
+        for _ in range(5):
             await call("GET", "/v1/learners", authorization="Bearer wrong")
-            assert time.monotonic() - began >= 0.2
-            began = time.monotonic()
-            assert (await call("GET", "/v1/learners", **bearer("read"))).status == 200
-            assert time.monotonic() - began < 0.2
-
-    run(play())
+        began = time.monotonic()
+        await call("GET", "/v1/learners", authorization="Bearer wrong")
+        assert time.monotonic() - began >= 0.2
+        began = time.monotonic()
+        assert (await call("GET", "/v1/learners", **bearer("read"))).status == 200
+        assert time.monotonic() - began < 0.2
 
 
 def test_a_cookie_stands_for_a_token_until_it_is_changed_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,57 +85,49 @@ def test_a_cookie_stands_for_a_token_until_it_is_changed_or_old(monkeypatch: pyt
     assert auth.level(cookie) is None
 
 
-def test_hosts_origins_and_media_types(tmp_path: Path) -> None:
-    async def play() -> None:
-        auth = Auth(hosts=["decide.internal"], origins=["https://page.example"])
-        async with serving(tmp_path / "s.db", auth=auth) as (_, call):
-            for host, status in (
-                ("localhost", 200),
-                ("localhost:8470", 200),
-                ("127.0.0.1:1", 200),
-                ("[::1]:8470", 200),
-                ("DECIDE.internal", 200),
-                ("evil.example", 421),
-                ("", 421),
-                ("localhost.evil.example", 421),
-                ("127.0.0.1:x", 421),
-            ):
-                assert (await call("GET", "/health/live", host=host)).status == status, host
-            for origin, status in (
-                ("http://localhost", 201),
-                ("https://page.example", 201),
-                ("http://evil.example", 403),
-                ("null", 403),
-            ):
-                reply = await call(
-                    "PUT", PLACE + str(status) + origin[-4:-1].strip("./"), CASCADE, origin=origin
-                )
-                assert reply.status == status, (origin, reply.body)
-                assert ("access-control-allow-origin" in reply.headers) == (origin == "https://page.example")
-            asked = await call("OPTIONS", PLACE, origin="https://page.example")
-            assert (asked.status, asked.headers["access-control-max-age"]) == (204, "600")
-            assert (await call("OPTIONS", PLACE, origin="https://evil.example")).status == 405
-            for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
-                reply = await call.raw("PUT", PLACE, b"{}", {"content-type": kind})
-                assert (reply.status, reply.data["code"]) == (415, "unsupported_media_type")
-
-    run(play())
+async def test_hosts_origins_and_media_types(tmp_path: Path) -> None:
+    auth = Auth(hosts=["decide.internal"], origins=["https://page.example"])
+    async with serving(tmp_path / "s.db", auth=auth) as (_, call):
+        for host, status in (
+            ("localhost", 200),
+            ("localhost:8470", 200),
+            ("127.0.0.1:1", 200),
+            ("[::1]:8470", 200),
+            ("DECIDE.internal", 200),
+            ("evil.example", 421),
+            ("", 421),
+            ("localhost.evil.example", 421),
+            ("127.0.0.1:x", 421),
+        ):
+            assert (await call("GET", "/health/live", host=host)).status == status, host
+        for origin, status in (
+            ("http://localhost", 201),
+            ("https://page.example", 201),
+            ("http://evil.example", 403),
+            ("null", 403),
+        ):
+            reply = await call("PUT", PLACE + str(status) + origin[-4:-1].strip("./"), CASCADE, origin=origin)
+            assert reply.status == status, (origin, reply.body)
+            assert ("access-control-allow-origin" in reply.headers) == (origin == "https://page.example")
+        asked = await call("OPTIONS", PLACE, origin="https://page.example")
+        assert (asked.status, asked.headers["access-control-max-age"]) == (204, "600")
+        assert (await call("OPTIONS", PLACE, origin="https://evil.example")).status == 405
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+            reply = await call.raw("PUT", PLACE, b"{}", {"content-type": kind})
+            assert (reply.status, reply.data["code"]) == (415, "unsupported_media_type")
 
 
-def test_every_answer_has_the_headers_that_protect_a_browser(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (_, call):
-            for path in ("/health/live", "/nothing", PLACE):
-                headers = (await call("GET", path, x_request_id="abc-1")).headers
-                assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
-                assert headers["x-content-type-options"] == "nosniff"
-                assert headers["referrer-policy"] == "no-referrer"
-                assert headers["cache-control"] == "no-store"
-                assert headers["x-request-id"] == "abc-1"
-            odd = (await call("GET", "/health/live", x_request_id="a b\t<c>")).headers["x-request-id"]
-            assert len(odd) == 16
-
-    run(play())
+async def test_every_answer_has_the_headers_that_protect_a_browser(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s.db") as (_, call):
+        for path in ("/health/live", "/nothing", PLACE):
+            headers = (await call("GET", path, x_request_id="abc-1")).headers
+            assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["referrer-policy"] == "no-referrer"
+            assert headers["cache-control"] == "no-store"
+            assert headers["x-request-id"] == "abc-1"
+        odd = (await call("GET", "/health/live", x_request_id="a b\t<c>")).headers["x-request-id"]
+        assert len(odd) == 16
 
 
 def test_limits_have_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,42 +164,34 @@ def test_limits_have_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     run(play())
 
 
-def test_ten_thousand_may_be_pending_and_not_one_more(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
-            await call("PUT", PLACE, CASCADE)
-            for _ in range(10):
-                assert (await call("POST", PLACE + "/decide", {"count": 1000})).status == 200
-            reply = await call("POST", PLACE + "/decide", {})
-            assert (reply.status, reply.data["code"]) == (429, "too_many_pending")
-            assert reply.headers["retry-after"] == "1"
-            page = (await call("GET", PLACE + "/decisions?limit=1000&after=9000")).data
-            assert (len(page["decisions"]), page["next"]) == (1000, None)
-            first = page["decisions"][0]
-            sent = {"outputs": [1] * (first["stage"] + 1)}
-            assert (await call("POST", f"{PLACE}/decisions/{first['id']}/feedback", sent)).status == 200
-            assert (await call("POST", PLACE + "/decide", {"count": 2})).status == 429
-            assert (await call("POST", PLACE + "/decide", {})).status == 200
-
-    run(play())
+async def test_ten_thousand_may_be_pending_and_not_one_more(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        await call("PUT", PLACE, CASCADE)
+        for _ in range(10):
+            assert (await call("POST", PLACE + "/decide", {"count": 1000})).status == 200
+        reply = await call("POST", PLACE + "/decide", {})
+        assert (reply.status, reply.data["code"]) == (429, "too_many_pending")
+        assert reply.headers["retry-after"] == "1"
+        page = (await call("GET", PLACE + "/decisions?limit=1000&after=9000")).data
+        assert (len(page["decisions"]), page["next"]) == (1000, None)
+        first = page["decisions"][0]
+        sent = {"outputs": [1] * (first["stage"] + 1)}
+        assert (await call("POST", f"{PLACE}/decisions/{first['id']}/feedback", sent)).status == 200
+        assert (await call("POST", PLACE + "/decide", {"count": 2})).status == 429
+        assert (await call("POST", PLACE + "/decide", {})).status == 200
 
 
-def test_too_many_requests_under_way(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", in_flight=3) as (service, call):
-            await call("PUT", PLACE, CASCADE)
-            async with service.learners["t"].lock:  # so that they wait
-                waiting = [asyncio.ensure_future(call("POST", PLACE + "/decide", {})) for _ in range(3)]
-                await asyncio.sleep(0.01)
-                assert (
-                    await call("GET", "/health/ready")
-                ).status == 200  # whoever watches must not be refused
-                reply = await call("GET", PLACE)
-                assert (reply.status, reply.data["code"]) == (429, "too_many_requests")
-            assert [reply.status for reply in await asyncio.gather(*waiting)] == [200] * 3
-            assert (await call("GET", PLACE)).status == 200
-
-    run(play())
+async def test_too_many_requests_under_way(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s.db", in_flight=3) as (service, call):
+        await call("PUT", PLACE, CASCADE)
+        async with service.learners["t"].lock:  # so that they wait
+            waiting = [asyncio.ensure_future(call("POST", PLACE + "/decide", {})) for _ in range(3)]
+            await asyncio.sleep(0.01)
+            assert (await call("GET", "/health/ready")).status == 200  # whoever watches must not be refused
+            reply = await call("GET", PLACE)
+            assert (reply.status, reply.data["code"]) == (429, "too_many_requests")
+        assert [reply.status for reply in await asyncio.gather(*waiting)] == [200] * 3
+        assert (await call("GET", PLACE)).status == 200
 
 
 def test_slow_senders_and_endless_headers_are_refused_by_the_real_server(tmp_path: Path) -> None:
@@ -237,29 +215,25 @@ def test_slow_senders_and_endless_headers_are_refused_by_the_real_server(tmp_pat
         assert server.stop() == 0
 
 
-def test_nothing_of_users_is_in_problems(tmp_path: Path) -> None:
+async def test_nothing_of_users_is_in_problems(tmp_path: Path) -> None:
     """Labels are personal: what is wrong with them is told without them."""
-
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (_, call):
-            await call("PUT", PLACE, {**CASCADE, "compare": {"type": "text"}})
-            decided = (await call("POST", PLACE + "/decide", {})).data
-            place = f"{PLACE}/decisions/{decided['id']}/feedback"
-            for sent in (
-                {"outputs": ["secret"] * 9},
-                {"outputs": "secret"},
-                {"outputs": [["secret"]] * (decided["stage"] + 1)},
-                {"outputs": ["a"] * (decided["stage"] + 1), "label": "secret"},
-                {"observed": {"secret": 1}},
-                {"secret": 1},
-                {"right": "secret"},
-            ):
-                reply = await Caller(call.app)("POST", place, sent)
-                assert reply.status == 422
-                if "secret" not in sent:
-                    assert b"secret" not in reply.body, reply.body
-
-    run(play())
+    async with serving(tmp_path / "s.db") as (_, call):
+        await call("PUT", PLACE, {**CASCADE, "compare": {"type": "text"}})
+        decided = (await call("POST", PLACE + "/decide", {})).data
+        place = f"{PLACE}/decisions/{decided['id']}/feedback"
+        for sent in (
+            {"outputs": ["secret"] * 9},
+            {"outputs": "secret"},
+            {"outputs": [["secret"]] * (decided["stage"] + 1)},
+            {"outputs": ["a"] * (decided["stage"] + 1), "label": "secret"},
+            {"observed": {"secret": 1}},
+            {"secret": 1},
+            {"right": "secret"},
+        ):
+            reply = await Caller(call.app)("POST", place, sent)
+            assert reply.status == 422
+            if "secret" not in sent:
+                assert b"secret" not in reply.body, reply.body
 
 
 @pytest.mark.parametrize("parts", [[], [b"{"]], ids=["at once", "in the middle"])
@@ -323,19 +297,16 @@ def test_strangers_behind_a_reverse_proxy_are_not_one(
 
 
 @pytest.mark.parametrize("name", ["host", "authorization"])
-def test_doubled_headers_are_refused(tmp_path: Path, name: str) -> None:
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
-            given = {"host": "localhost", **bearer("read")}
-            for first in ("evil.example", given[name]):
-                pairs = [(name, first), *given.items()]
-                headers = [(key.encode(), value.encode()) for key, value in pairs]
-                for path in ("/v1/learners", "/", "/v1/models"):
-                    reply = await _with(call, path, headers)
-                    assert reply.status == 400
-                    assert "one header" in reply.body.decode()
-
-    run(play())
+async def test_doubled_headers_are_refused(tmp_path: Path, name: str) -> None:
+    async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
+        given = {"host": "localhost", **bearer("read")}
+        for first in ("evil.example", given[name]):
+            pairs = [(name, first), *given.items()]
+            headers = [(key.encode(), value.encode()) for key, value in pairs]
+            for path in ("/v1/learners", "/", "/v1/models"):
+                reply = await _with(call, path, headers)
+                assert reply.status == 400
+                assert "one header" in reply.body.decode()
 
 
 async def _with(call: Caller, path: str, headers: list[tuple[bytes, bytes]]) -> Any:

@@ -68,6 +68,9 @@ async def answer(scope, receive, send):
     body = (await receive())["body"]
     if scope["path"] == "/never":
         await asyncio.sleep(60)
+    if scope["path"] == "/fault":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ValueError("a fault")
     await asyncio.sleep(float(scope["path"][1:]) / 1e3)
     told = dict(scope["headers"])[b"told"]
     assert scope["weakfeedback.passed"] is True
@@ -121,6 +124,15 @@ def test_answers_come_in_any_order_and_who_leaves_answers_what_was_asked():
                 await asyncio.sleep(0.01)
 
     run(play())
+
+
+def test_a_request_that_fails_halfway_is_answered(caplog):
+    async def play():
+        async with between(answer) as (line, _):
+            assert await line.ask([b"/fault", b""], b"") == (500, [b"content-length", b"0"], b"")
+
+    run(play())
+    assert "ValueError: a fault" in caplog.text
 
 
 def test_who_waits_is_told_that_the_line_has_ended():

@@ -33,20 +33,17 @@ async def made(call: Any, count: int) -> None:
         assert (await call("PUT", f"/v1/learners/l{k}", CASCADE)).status == 201
 
 
-def test_others_are_served_while_all_learners_are_read(tmp_path):
-    async def play():
-        async with serving(tmp_path / "s.db", quick()) as (service, call):
-            await made(call, 70)
-            for work in (service.metrics.text_beside, service.infos):
-                turns, task = 0, asyncio.ensure_future(work())
-                while not task.done():
-                    await asyncio.sleep(0)
-                    turns += 1
-                assert turns >= 2
-            assert await service.metrics.text_beside() == service.metrics.text()
-            assert (await call("GET", "/metrics")).body.count(b"weakfeedback_pending{") == 70
-
-    run(play())
+async def test_others_are_served_while_all_learners_are_read(tmp_path):
+    async with serving(tmp_path / "s.db", quick()) as (service, call):
+        await made(call, 70)
+        for work in (service.metrics.text_beside, service.infos):
+            turns, task = 0, asyncio.ensure_future(work())
+            while not task.done():
+                await asyncio.sleep(0)
+                turns += 1
+            assert turns >= 2
+        assert await service.metrics.text_beside() == service.metrics.text()
+        assert (await call("GET", "/metrics")).body.count(b"weakfeedback_pending{") == 70
 
 
 def snapshots_of(path, count, refuses):

@@ -1,11 +1,10 @@
 """Models of a router that change over HTTP and by the file: as in the library, by an event, over restarts."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.rig.harness import opener, quick, run, serving
+from tests.rig.harness import opener, quick, serving
 
 from weakfeedback import Router
 from weakfeedback.client import local_service
@@ -30,7 +29,7 @@ async def play(call: Any, own: Any, names: list[str], rounds: int) -> None:
 
 @pytest.mark.parametrize("change", [{"remove": "large"}, {"add": {"name": "medium", "price": 5}}])
 @pytest.mark.parametrize("snapshot", [False, True])
-def test_old_decisions_keep_the_names_of_their_time(
+async def test_old_decisions_keep_the_names_of_their_time(
     tmp_path: Path, change: dict[str, Any], snapshot: bool
 ) -> None:
     """The number of a model that was gone ended in a fault, and that of one that had moved in the name of another."""
@@ -42,94 +41,85 @@ def test_old_decisions_keep_the_names_of_their_time(
         listed = (await call("GET", PLACE + "/decisions?status=all")).data["decisions"]
         assert listed[0]["call"] == told["call"]
 
-    async def all_of_it() -> None:
-        async with serving(tmp_path / "s.db") as (service, call):
-            await call("PUT", PLACE, {**MADE, "models": ["small", "large", "huge"], "prices": [1, 4, 20]})
-            told = (await call("POST", PLACE + "/decide", {}, idempotency_key="k")).data
-            assert "huge" in told["call"]
-            assert (await call("PATCH", PLACE + "/models", change)).status == 200
-            await look(call, told)
-            learner = service.learners["r"]
-            learner.pictured = -1 if snapshot else learner.seq
-        async with serving(tmp_path / "s.db") as (_, call):
-            await look(call, told)
-
-    run(all_of_it())
+    async with serving(tmp_path / "s.db") as (service, call):
+        await call("PUT", PLACE, {**MADE, "models": ["small", "large", "huge"], "prices": [1, 4, 20]})
+        told = (await call("POST", PLACE + "/decide", {}, idempotency_key="k")).data
+        assert "huge" in told["call"]
+        assert (await call("PATCH", PLACE + "/models", change)).status == 200
+        await look(call, told)
+        learner = service.learners["r"]
+        learner.pictured = -1 if snapshot else learner.seq
+    async with serving(tmp_path / "s.db") as (_, call):
+        await look(call, told)
 
 
 @pytest.mark.parametrize("promise", [False, True])
-def test_it_is_the_router_with_the_same_changes_also_after_a_restart(tmp_path: Path, promise: bool) -> None:
+async def test_it_is_the_router_with_the_same_changes_also_after_a_restart(
+    tmp_path: Path, promise: bool
+) -> None:
     made = {**MADE, "error_cost": None, "agree": 0.9, "options": {"memory": 64}} if promise else MADE
     limits: Any = {"agree": 0.9, "memory": 64} if promise else {"error_cost": 100}
     own: Any = Router(2, [1, 20], seed=3, names=["small", "large"], **limits)
 
-    async def all_of_it() -> None:
-        options = quick(durability="process")
-        async with serving(tmp_path / "s.db", options) as (service, call):
-            await call("PUT", PLACE, made)
-            await play(call, own, ["small", "large"], 70)
-            left = (await call("POST", PLACE + "/decide", {})).data
-            own.decide()
-            body = {"add": {"name": "medium", "price": 5}}
-            key = {"idempotency_key": "k1"}
-            for _ in range(2):
-                told = (await call("PATCH", PLACE + "/models", body, **key)).data
-                assert (told["config"]["models"], told["revision"]) == (["small", "medium", "large"], 2)
-            other = await call("PATCH", PLACE + "/models", {"remove": "small"}, **key)
-            assert (other.status, other.data["code"]) == (409, "conflict")
-            own.add_model(price=5, name="medium")
-            if len(left["call"]) > 1:
-                path = f"{PLACE}/decisions/{left['id']}/feedback"
-                late = await call("POST", path, {"outputs": ["a", "a"]})
-                assert (late.status, late.data["code"]) == (410, "cancelled")
-            names = ["small", "medium", "large"]
-            await play(call, own, names, 60)
-            report = (await call("GET", PLACE + "/report")).data
-            assert [one["name"] for one in report["stages"]] == names
-            watch = service.learners["r"].observers["watch"]
-            assert (watch.names, sum(watch.stops)) == (tuple(names), 131)
-        async with serving(tmp_path / "s.db", options) as (service, call):
-            assert service.recovered.differences == 0
-            await call(
-                "PATCH", PLACE + "/models", {"replace": {"model": "small", "name": "tiny", "price": 0.5}}
-            )
-            own.replace_model("small", price=0.5, name="tiny")
-            await play(call, own, ["tiny", "medium", "large"], 40)
-            await call("PATCH", PLACE + "/models", {"remove": "tiny"})
-            own.remove_model("tiny")
-            await play(call, own, ["medium", "large"], 40)
-            told = (await call("GET", PLACE)).data
-            assert (told["config"]["models"], told["rounds"]) == (["medium", "large"], own.rounds)
-            assert service.learners["r"].observers["watch"].names == ("medium", "large")
-        async with serving(tmp_path / "s.db", options) as (service, call):
-            live: Any = service.learners["r"].live
-            assert live.state()["counts"] == own.state()["counts"]
-
-    run(all_of_it())
+    options = quick(durability="process")
+    async with serving(tmp_path / "s.db", options) as (service, call):
+        await call("PUT", PLACE, made)
+        await play(call, own, ["small", "large"], 70)
+        left = (await call("POST", PLACE + "/decide", {})).data
+        own.decide()
+        body = {"add": {"name": "medium", "price": 5}}
+        key = {"idempotency_key": "k1"}
+        for _ in range(2):
+            told = (await call("PATCH", PLACE + "/models", body, **key)).data
+            assert (told["config"]["models"], told["revision"]) == (["small", "medium", "large"], 2)
+        other = await call("PATCH", PLACE + "/models", {"remove": "small"}, **key)
+        assert (other.status, other.data["code"]) == (409, "conflict")
+        own.add_model(price=5, name="medium")
+        if len(left["call"]) > 1:
+            path = f"{PLACE}/decisions/{left['id']}/feedback"
+            late = await call("POST", path, {"outputs": ["a", "a"]})
+            assert (late.status, late.data["code"]) == (410, "cancelled")
+        names = ["small", "medium", "large"]
+        await play(call, own, names, 60)
+        report = (await call("GET", PLACE + "/report")).data
+        assert [one["name"] for one in report["stages"]] == names
+        watch = service.learners["r"].observers["watch"]
+        assert (watch.names, sum(watch.stops)) == (tuple(names), 131)
+    async with serving(tmp_path / "s.db", options) as (service, call):
+        assert service.recovered.differences == 0
+        await call("PATCH", PLACE + "/models", {"replace": {"model": "small", "name": "tiny", "price": 0.5}})
+        own.replace_model("small", price=0.5, name="tiny")
+        await play(call, own, ["tiny", "medium", "large"], 40)
+        await call("PATCH", PLACE + "/models", {"remove": "tiny"})
+        own.remove_model("tiny")
+        await play(call, own, ["medium", "large"], 40)
+        told = (await call("GET", PLACE)).data
+        assert (told["config"]["models"], told["rounds"]) == (["medium", "large"], own.rounds)
+        assert service.learners["r"].observers["watch"].names == ("medium", "large")
+    async with serving(tmp_path / "s.db", options) as (service, call):
+        live: Any = service.learners["r"].live
+        assert live.state()["counts"] == own.state()["counts"]
 
 
-def test_what_is_wrong_has_a_code(tmp_path: Path) -> None:
-    async def all_of_it() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
-            await call("PUT", PLACE, MADE)
-            for body, status, code in (
-                ({}, 422, "invalid"),
-                ({"remove": "small", "add": {"name": "x", "price": 1}}, 422, "invalid"),
-                ({"remove": "none"}, 422, "invalid"),
-                ({"add": {"name": "small", "price": 1}}, 422, "invalid"),
-                ({"add": {"name": "x", "price": -1}}, 422, "invalid"),
-            ):
-                found = await call("PATCH", PLACE + "/models", body)
-                assert (found.status, found.data["code"]) == (status, code), body
-            stages = {"kind": "cascade", "stages": ["a", "b"], "stage_costs": [1, 2], "error_cost": 100}
-            await call("PUT", "/v1/learners/c", stages)
-            found = await call("PATCH", "/v1/learners/c/models", {"remove": "a"})
-            assert (found.status, found.data["code"]) == (409, "not_offered")
-
-    run(all_of_it())
+async def test_what_is_wrong_has_a_code(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        await call("PUT", PLACE, MADE)
+        for body, status, code in (
+            ({}, 422, "invalid"),
+            ({"remove": "small", "add": {"name": "x", "price": 1}}, 422, "invalid"),
+            ({"remove": "none"}, 422, "invalid"),
+            ({"add": {"name": "small", "price": 1}}, 422, "invalid"),
+            ({"add": {"name": "x", "price": -1}}, 422, "invalid"),
+        ):
+            found = await call("PATCH", PLACE + "/models", body)
+            assert (found.status, found.data["code"]) == (status, code), body
+        stages = {"kind": "cascade", "stages": ["a", "b"], "stage_costs": [1, 2], "error_cost": 100}
+        await call("PUT", "/v1/learners/c", stages)
+        found = await call("PATCH", "/v1/learners/c/models", {"remove": "a"})
+        assert (found.status, found.data["code"]) == (409, "not_offered")
 
 
-def test_the_file_adds_and_removes_models(tmp_path: Path) -> None:
+async def test_the_file_adds_and_removes_models(tmp_path: Path) -> None:
     async def started(models: list[str], prices: list[float]) -> Any:
         service = Service(opener(tmp_path / "s.db"), quick(durability="process"))
         await service.start()
@@ -140,16 +130,13 @@ def test_the_file_adds_and_removes_models(tmp_path: Path) -> None:
         finally:
             await service.stop()
 
-    async def all_of_it() -> None:
-        await started(["small", "large"], [1, 20])
-        told = await started(["small", "medium", "huge"], [1, 5, 40])
-        assert (told["models"], told["prices"]) == (["small", "medium", "huge"], [1, 5, 40])
-        told = await started(["small", "medium", "huge"], [1, 5, 40])
-        assert told["models"] == ["small", "medium", "huge"]
-        with pytest.raises(ConfigError, match="models"):
-            await started(["medium", "small", "huge"], [1, 5, 40])
-
-    asyncio.run(all_of_it())
+    await started(["small", "large"], [1, 20])
+    told = await started(["small", "medium", "huge"], [1, 5, 40])
+    assert (told["models"], told["prices"]) == (["small", "medium", "huge"], [1, 5, 40])
+    told = await started(["small", "medium", "huge"], [1, 5, 40])
+    assert told["models"] == ["small", "medium", "huge"]
+    with pytest.raises(ConfigError, match="models"):
+        await started(["medium", "small", "huge"], [1, 5, 40])
 
 
 def test_the_client_changes_them(tmp_path: Path) -> None:

@@ -186,6 +186,7 @@ def test_every_route_and_every_error_is_in_it(made, tmp_path):
         "/live",
         "/learners/{name}",
         "/learners/{name}/decisions/{id}",
+        "/learners/{name}/invoice.csv",
         "/login",
         "/logout",
         "/static/{file}",
@@ -221,73 +222,70 @@ def test_the_examples_fit_their_schemas(made):
     assert shown > len(EXAMPLES)
 
 
-def test_a_generated_client_works(made, tmp_path):
-    async def play():
-        async with serving(tmp_path / "s.db") as (service, _):
-            app = make_app(service, None, **page_of(service, Auth()))
-            client = Generated(made, Caller(app))
-            assert (await client.create(CASCADE, name="triage"))[0] == 201
-            assert (await client.create(CASCADE, name="triage"))[0] == 200
-            assert (await client.create({**CASCADE, "error_cost": 3}, name="triage"))[0] == 409
-            for name, config in (("mail", ROUTER), ("looks", CONTEXTUAL), ("patrols", ALLOCATION)):
-                assert (await client.create(config, name=name))[0] == 201
-            status, decision = await client.decide({}, name="triage", idempotency_key="k")
-            assert (status, decision["repeated"]) == (200, False)
-            assert (await client.decide({}, name="triage", idempotency_key="k"))[1]["repeated"] is True
-            assert len((await client.decide({"count": 3}, name="triage"))[1]["decisions"]) == 3
-            outputs = {"outputs": ["x"] * len(decision["call"])}
-            assert (await client.feedback(outputs, name="triage", id=1))[1]["result"] == "accepted"
-            assert (await client.feedback(outputs, name="triage", id=1))[1] == {
-                "result": "duplicate",
-                "id": 1,
-            }
-            assert (await client.feedback({"outputs": ["y"] * 3}, name="triage", id=1))[0] in (409, 422)
-            assert (await client.feedback({"outputs": ["y"]}, name="triage", id=99))[0] == 404
-            assert (await client.cancel({"cost": 0.5}, name="triage", id=2))[1]["result"] == "cancelled"
-            assert (await client.feedback(outputs, name="triage", id=2))[0] == 410
-            batch = {"items": [{"id": 3, "differ": []}, {"id": 77, "differ": []}]}
-            results = (await client.feedback_batch(batch, name="triage"))[1]["results"]
-            assert [one.get("result", one.get("code")) for one in results] == ["accepted", "unknown_decision"]
-            assert (await client.decide({"context": [0.1, 0.2]}, name="looks"))[0] == 200
-            assert (await client.decide({}, name="looks"))[0] == 422
-            assert "allocation" in (await client.decide({}, name="patrols"))[1]
-            assert (await client.create({**CASCADE, "kind": "adaptive"}, name="asks"))[0] == 201
-            rows = {"outputs": [["a", "a", "b"]], "truth": ["b"]}
-            assert (await client.calibrate(rows, name="asks"))[0] == 200
-            step = (await client.begin(name="asks", idempotency_key="b"))[1]
-            while step["stage"] is not None:
-                told = {"output": "x", "stage": step["stage"]}
-                step = (await client.tell(told, name="asks", id=step["id"]))[1]
-            assert (await client.tell({"output": "x"}, name="triage", id=1))[0] == 409
-            for name in ("triage", "mail", "looks", "asks", "patrols"):
-                assert (await client.report(name=name))[1]["name"] == name
-                assert (await client.learner(name=name))[0] == 200
-                assert (await client.series(name=name))[1]["step"] == 60
-            assert (await client.series(name="triage", step=61))[0] == 422
-            assert (await client.explain(name="triage", id=1))[0] == 200
-            assert (await client.explain(name="patrols", id=1))[0] == 409
-            assert (await client.decisions(name="triage", status="all"))[1]["decisions"]
-            assert (await client.decision(name="triage", id=1))[1]["status"] == "answered"
-            assert (await client.certificate(name="triage", alpha=0.1))[1]["alpha"] == 0.1
-            rows = {"outputs": [["a", "a", "b"]]}
-            assert (await client.warm_start(rows, name="triage"))[1] == {"rows": 1, "repeated": False}
-            audit = (await client.audit({"outputs": [["a", "b", "b"]], "arm": 2}, name="triage"))[1]
-            labels = {"labels": {str(row): "b" for row in audit["rows"]}}
-            assert (await client.audit_labels(labels, name="triage", audit=audit["id"]))[0] == 200
-            assert (await client.audit_told(name="triage", audit=audit["id"]))[1]["verdict"]
-            assert (await client.recost({"error_cost": 12}, name="triage"))[1]["revision"] == 2
-            assert (await client.events(name="triage", limit=2))[1]["events"][0]["kind"] == "create"
-            assert len((await client.learners())[1]["learners"]) == 5
-            assert (await client.archive(name="patrols"))[1]["archived"] is True
-            assert (await client.learner(name="nobody"))[0] == 404
-            assert (await client.live())[0] == 200
-            assert (await client.ready())[0] == 200
-            assert b"weakfeedback_owner" in (await client.metrics())[1]
-            assert (await client.openapi())[1]["openapi"] == "3.1.0"
-            assert b"<h1>API</h1>" in (await client.page_docs())[1]
-            assert b"triage" in (await client.page())[1]
-
-    run(play())
+async def test_a_generated_client_works(made, tmp_path):
+    async with serving(tmp_path / "s.db") as (service, _):
+        app = make_app(service, None, **page_of(service, Auth()))
+        client = Generated(made, Caller(app))
+        assert (await client.create(CASCADE, name="triage"))[0] == 201
+        assert (await client.create(CASCADE, name="triage"))[0] == 200
+        assert (await client.create({**CASCADE, "error_cost": 3}, name="triage"))[0] == 409
+        for name, config in (("mail", ROUTER), ("looks", CONTEXTUAL), ("patrols", ALLOCATION)):
+            assert (await client.create(config, name=name))[0] == 201
+        status, decision = await client.decide({}, name="triage", idempotency_key="k")
+        assert (status, decision["repeated"]) == (200, False)
+        assert (await client.decide({}, name="triage", idempotency_key="k"))[1]["repeated"] is True
+        assert len((await client.decide({"count": 3}, name="triage"))[1]["decisions"]) == 3
+        outputs = {"outputs": ["x"] * len(decision["call"])}
+        assert (await client.feedback(outputs, name="triage", id=1))[1]["result"] == "accepted"
+        assert (await client.feedback(outputs, name="triage", id=1))[1] == {
+            "result": "duplicate",
+            "id": 1,
+        }
+        assert (await client.feedback({"outputs": ["y"] * 3}, name="triage", id=1))[0] in (409, 422)
+        assert (await client.feedback({"outputs": ["y"]}, name="triage", id=99))[0] == 404
+        assert (await client.cancel({"cost": 0.5}, name="triage", id=2))[1]["result"] == "cancelled"
+        assert (await client.feedback(outputs, name="triage", id=2))[0] == 410
+        batch = {"items": [{"id": 3, "differ": []}, {"id": 77, "differ": []}]}
+        results = (await client.feedback_batch(batch, name="triage"))[1]["results"]
+        assert [one.get("result", one.get("code")) for one in results] == ["accepted", "unknown_decision"]
+        assert (await client.decide({"context": [0.1, 0.2]}, name="looks"))[0] == 200
+        assert (await client.decide({}, name="looks"))[0] == 422
+        assert "allocation" in (await client.decide({}, name="patrols"))[1]
+        assert (await client.create({**CASCADE, "kind": "adaptive"}, name="asks"))[0] == 201
+        rows = {"outputs": [["a", "a", "b"]], "truth": ["b"]}
+        assert (await client.calibrate(rows, name="asks"))[0] == 200
+        step = (await client.begin(name="asks", idempotency_key="b"))[1]
+        while step["stage"] is not None:
+            told = {"output": "x", "stage": step["stage"]}
+            step = (await client.tell(told, name="asks", id=step["id"]))[1]
+        assert (await client.tell({"output": "x"}, name="triage", id=1))[0] == 409
+        for name in ("triage", "mail", "looks", "asks", "patrols"):
+            assert (await client.report(name=name))[1]["name"] == name
+            assert (await client.learner(name=name))[0] == 200
+            assert (await client.series(name=name))[1]["step"] == 60
+        assert (await client.series(name="triage", step=61))[0] == 422
+        assert (await client.explain(name="triage", id=1))[0] == 200
+        assert (await client.explain(name="patrols", id=1))[0] == 409
+        assert (await client.decisions(name="triage", status="all"))[1]["decisions"]
+        assert (await client.decision(name="triage", id=1))[1]["status"] == "answered"
+        assert (await client.certificate(name="triage", alpha=0.1))[1]["alpha"] == 0.1
+        rows = {"outputs": [["a", "a", "b"]]}
+        assert (await client.warm_start(rows, name="triage"))[1] == {"rows": 1, "repeated": False}
+        audit = (await client.audit({"outputs": [["a", "b", "b"]], "arm": 2}, name="triage"))[1]
+        labels = {"labels": {str(row): "b" for row in audit["rows"]}}
+        assert (await client.audit_labels(labels, name="triage", audit=audit["id"]))[0] == 200
+        assert (await client.audit_told(name="triage", audit=audit["id"]))[1]["verdict"]
+        assert (await client.recost({"error_cost": 12}, name="triage"))[1]["revision"] == 2
+        assert (await client.events(name="triage", limit=2))[1]["events"][0]["kind"] == "create"
+        assert len((await client.learners())[1]["learners"]) == 5
+        assert (await client.archive(name="patrols"))[1]["archived"] is True
+        assert (await client.learner(name="nobody"))[0] == 404
+        assert (await client.live())[0] == 200
+        assert (await client.ready())[0] == 200
+        assert b"weakfeedback_owner" in (await client.metrics())[1]
+        assert (await client.openapi())[1]["openapi"] == "3.1.0"
+        assert b"<h1>API</h1>" in (await client.page_docs())[1]
+        assert b"triage" in (await client.page())[1]
 
 
 def test_the_page_of_the_api_names_everything(made, tmp_path):

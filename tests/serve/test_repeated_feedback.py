@@ -89,24 +89,21 @@ def test_fifty_clients_send_each_feedback_three_times(
     assert heavy or commits < total  # who waits together is written together
 
 
-def test_a_batch_is_refused_item_by_item_and_stored_at_once(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (service, call):
-            await call("PUT", "/v1/learners/t", CASCADE)
-            made = (await call("POST", "/v1/learners/t/decide", {"count": 3})).data["decisions"]
-            assert [one["id"] for one in made] == [1, 2, 3]
-            before = service.commits
-            items = [{"id": one["id"], "outputs": [1] * (one["stage"] + 1)} for one in made]
-            items += [items[0], {"id": 9, "outputs": [1]}, {"id": 1, "outputs": [2]}]
-            results = (await call("POST", "/v1/learners/t/feedback", {"items": items})).data["results"]
-            told = [one.get("result") or one["code"] for one in results]
-            assert told == ["accepted"] * 3 + ["duplicate", "unknown_decision", "conflict"]
-            assert service.commits - before <= 3
-            many = {"items": [{"id": 1, "outputs": [1]}] * 1001}
-            refused = await call("POST", "/v1/learners/t/feedback", many)
-            assert (refused.status, refused.data["code"]) == (422, "too_many_items")
-
-    run(play())
+async def test_a_batch_is_refused_item_by_item_and_stored_at_once(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s.db") as (service, call):
+        await call("PUT", "/v1/learners/t", CASCADE)
+        made = (await call("POST", "/v1/learners/t/decide", {"count": 3})).data["decisions"]
+        assert [one["id"] for one in made] == [1, 2, 3]
+        before = service.commits
+        items = [{"id": one["id"], "outputs": [1] * (one["stage"] + 1)} for one in made]
+        items += [items[0], {"id": 9, "outputs": [1]}, {"id": 1, "outputs": [2]}]
+        results = (await call("POST", "/v1/learners/t/feedback", {"items": items})).data["results"]
+        told = [one.get("result") or one["code"] for one in results]
+        assert told == ["accepted"] * 3 + ["duplicate", "unknown_decision", "conflict"]
+        assert service.commits - before <= 3
+        many = {"items": [{"id": 1, "outputs": [1]}] * 1001}
+        refused = await call("POST", "/v1/learners/t/feedback", many)
+        assert (refused.status, refused.data["code"]) == (422, "too_many_items")
 
 
 def test_a_repetition_waits_for_a_thread_that_learns_the_first(

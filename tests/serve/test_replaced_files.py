@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.rig.harness import CASCADE, Caller, opener, quick, run, serving, until
+from tests.rig.harness import CASCADE, Caller, opener, quick, serving, until
 from tests.rig.server import Client, Process, patiently
 
 from weakfeedback.journal import JournalError, SqliteStore
@@ -41,27 +41,23 @@ async def rounds(call: Caller, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("noticed_by", ["a request", "the clock"])
-def test_a_log_that_is_removed_is_noticed_and_nothing_is_lost(tmp_path: Path, noticed_by: str) -> None:
+async def test_a_log_that_is_removed_is_noticed_and_nothing_is_lost(tmp_path: Path, noticed_by: str) -> None:
     """The open file still has everything: it is carried over into the store before that is read again."""
-
-    async def play() -> None:
-        options = quick(tick=0.01) if noticed_by == "the clock" else quick()
-        async with serving(tmp_path / "s.db", options) as (service, call):
-            await call("PUT", PLACE, CASCADE)
-            ids = await rounds(call, 20)
-            learner = service.learners["t"]
-            os.unlink(tmp_path / "s.db-wal")
-            if noticed_by == "a request":
-                reply = await call("POST", PLACE + "/decide", {})
-                assert (reply.status, reply.data["code"]) == (503, "store_unavailable")
-                assert "was removed or replaced while it was in use" in reply.data["detail"]
-            await until(lambda: service.state == "ready" and service.learners.get("t") not in (None, learner))
-            assert (await rounds(call, 1))[0] == len(ids) + 1
-            assert (await call("GET", PLACE)).data["rounds"] == 21
-        async with serving(tmp_path / "s.db") as (_, call):
-            assert (await call("GET", PLACE)).data["rounds"] == 21
-
-    run(play())
+    options = quick(tick=0.01) if noticed_by == "the clock" else quick()
+    async with serving(tmp_path / "s.db", options) as (service, call):
+        await call("PUT", PLACE, CASCADE)
+        ids = await rounds(call, 20)
+        learner = service.learners["t"]
+        os.unlink(tmp_path / "s.db-wal")
+        if noticed_by == "a request":
+            reply = await call("POST", PLACE + "/decide", {})
+            assert (reply.status, reply.data["code"]) == (503, "store_unavailable")
+            assert "was removed or replaced while it was in use" in reply.data["detail"]
+        await until(lambda: service.state == "ready" and service.learners.get("t") not in (None, learner))
+        assert (await rounds(call, 1))[0] == len(ids) + 1
+        assert (await call("GET", PLACE)).data["rounds"] == 21
+    async with serving(tmp_path / "s.db") as (_, call):
+        assert (await call("GET", PLACE)).data["rounds"] == 21
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
@@ -93,65 +89,58 @@ def test_a_log_that_is_removed_before_a_kill_is_named_at_the_start(
         assert "holds no tables: its log weakfeedback.db-wal is missing" in words
 
 
-def test_an_older_copy_moved_over_the_file_ends_the_service(tmp_path: Path) -> None:
+async def test_an_older_copy_moved_over_the_file_ends_the_service(tmp_path: Path) -> None:
     """Ids were given out a second time, and late feedback was taken for another decision."""
+    file, old = tmp_path / "s.db", tmp_path / "backup.db"
+    service = Service(opener(file), quick())
+    from weakfeedback.serve.app import make_app
 
-    async def play() -> None:
-        file, old = tmp_path / "s.db", tmp_path / "backup.db"
-        service = Service(opener(file), quick())
-        from weakfeedback.serve.app import make_app
+    await service.start()
+    call = Caller(make_app(service))
+    await call("PUT", PLACE, CASCADE)
+    await rounds(call, 4)
+    backup(file, old)
+    given = await rounds(call, 6)
+    os.replace(old, file)
+    assert (await call("POST", PLACE + "/decide", {})).status == 503
+    await until(service.ended.is_set)
+    assert isinstance(service.fatal, JournalError)
+    assert "learner t had 21 events, and has 9: an older copy was put in its place" in str(service.fatal)
+    await service.stop()
+    # a supervisor starts it again: it is refused, until somebody says that it was meant
+    again = Service(opener(file), quick())
+    with pytest.raises(JournalError, match="holds 9 events, and 21 were stored here"):
+        await again.start()
+    await again.stop()
+    async with serving(file, quick(restored=True)) as (service, call):
+        fresh = await rounds(call, 3)
+        assert not set(fresh) & set(given)
+        assert min(fresh) > max(given)
+        for id in given:  # a late answer for a decision that is gone
+            reply = await call("POST", f"{PLACE}/decisions/{id}/feedback", {"outputs": ["x"]})
+            assert reply.status in (404, 410)
+    async with serving(file) as (_, call):  # and then it is the store
+        assert (await rounds(call, 1))[0] == fresh[-1] + 1
 
-        await service.start()
-        call = Caller(make_app(service))
+
+async def test_another_store_moved_over_the_file_ends_the_service(tmp_path: Path) -> None:
+    async with serving(tmp_path / "other.db") as (_, call):
         await call("PUT", PLACE, CASCADE)
-        await rounds(call, 4)
-        backup(file, old)
-        given = await rounds(call, 6)
-        os.replace(old, file)
-        assert (await call("POST", PLACE + "/decide", {})).status == 503
-        await until(service.ended.is_set)
-        assert isinstance(service.fatal, JournalError)
-        assert "learner t had 21 events, and has 9: an older copy was put in its place" in str(service.fatal)
-        await service.stop()
-        # a supervisor starts it again: it is refused, until somebody says that it was meant
-        again = Service(opener(file), quick())
-        with pytest.raises(JournalError, match="holds 9 events, and 21 were stored here"):
-            await again.start()
-        await again.stop()
-        async with serving(file, quick(restored=True)) as (service, call):
-            fresh = await rounds(call, 3)
-            assert not set(fresh) & set(given)
-            assert min(fresh) > max(given)
-            for id in given:  # a late answer for a decision that is gone
-                reply = await call("POST", f"{PLACE}/decisions/{id}/feedback", {"outputs": ["x"]})
-                assert reply.status in (404, 410)
-        async with serving(file) as (_, call):  # and then it is the store
-            assert (await rounds(call, 1))[0] == fresh[-1] + 1
+        await rounds(call, 20)
+    service = Service(opener(tmp_path / "s.db"), quick())
+    from weakfeedback.serve.app import make_app
 
-    run(play())
-
-
-def test_another_store_moved_over_the_file_ends_the_service(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with serving(tmp_path / "other.db") as (_, call):
-            await call("PUT", PLACE, CASCADE)
-            await rounds(call, 20)
-        service = Service(opener(tmp_path / "s.db"), quick())
-        from weakfeedback.serve.app import make_app
-
-        await service.start()
-        call = Caller(make_app(service))
-        await call("PUT", PLACE, CASCADE)
-        await rounds(call, 2)
-        os.replace(tmp_path / "other.db", tmp_path / "s.db")
-        assert (await call("POST", PLACE + "/decide", {})).status == 503
-        await until(service.ended.is_set)
-        assert "another store was put in its place while it was in use" in str(service.fatal)
-        await service.stop()
-        with pytest.raises(JournalError, match="is another store than the one that was in use here"):
-            await Service(opener(tmp_path / "s.db"), quick()).start()
-
-    run(play())
+    await service.start()
+    call = Caller(make_app(service))
+    await call("PUT", PLACE, CASCADE)
+    await rounds(call, 2)
+    os.replace(tmp_path / "other.db", tmp_path / "s.db")
+    assert (await call("POST", PLACE + "/decide", {})).status == 503
+    await until(service.ended.is_set)
+    assert "another store was put in its place while it was in use" in str(service.fatal)
+    await service.stop()
+    with pytest.raises(JournalError, match="is another store than the one that was in use here"):
+        await Service(opener(tmp_path / "s.db"), quick()).start()
 
 
 def test_the_server_ends_with_a_line_when_its_file_is_replaced(tmp_path: Path) -> None:
@@ -168,37 +157,33 @@ def test_the_server_ends_with_a_line_when_its_file_is_replaced(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("how", ["copy", "vacuum"])
-def test_a_store_restored_elsewhere_skips_ids(
+async def test_a_store_restored_elsewhere_skips_ids(
     tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A backup has another file than the store it was made of: that is how it is known."""
-
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (_, call):
-            await call("PUT", PLACE, CASCADE)
-            await rounds(call, 3)
-            if how == "vacuum":
-                backup(tmp_path / "s.db", tmp_path / "restored.db")
-        if how == "copy":
-            shutil.copy(tmp_path / "s.db", tmp_path / "restored.db")
-        async with serving(tmp_path / "s.db") as (_, call):
-            given = await rounds(call, 5)
-            assert given == [4, 5, 6, 7, 8]  # the store itself skips nothing
-        assert not caplog.records
-        async with serving(tmp_path / "restored.db") as (_, call):
-            fresh = await rounds(call, 5)
-            assert min(fresh) > 8
-        assert [one.message for one in caplog.records if "the ids of its learners go on" in one.message]
-        async with serving(tmp_path / "restored.db") as (service, call):
-            assert (await rounds(call, 1))[0] == fresh[-1] + 1
-            state = service.learners["t"].picture()
-            service.learners["t"].pictured = service.learners["t"].seq
-        os.rename(tmp_path / "restored.db", tmp_path / "renamed.db")  # the same file
-        async with serving(tmp_path / "renamed.db") as (service, call):
-            assert service.learners["t"].picture() == state
-            assert (await rounds(call, 1))[0] == fresh[-1] + 2
-
-    run(play())
+    async with serving(tmp_path / "s.db") as (_, call):
+        await call("PUT", PLACE, CASCADE)
+        await rounds(call, 3)
+        if how == "vacuum":
+            backup(tmp_path / "s.db", tmp_path / "restored.db")
+    if how == "copy":
+        shutil.copy(tmp_path / "s.db", tmp_path / "restored.db")
+    async with serving(tmp_path / "s.db") as (_, call):
+        given = await rounds(call, 5)
+        assert given == [4, 5, 6, 7, 8]  # the store itself skips nothing
+    assert not caplog.records
+    async with serving(tmp_path / "restored.db") as (_, call):
+        fresh = await rounds(call, 5)
+        assert min(fresh) > 8
+    assert [one.message for one in caplog.records if "the ids of its learners go on" in one.message]
+    async with serving(tmp_path / "restored.db") as (service, call):
+        assert (await rounds(call, 1))[0] == fresh[-1] + 1
+        state = service.learners["t"].picture()
+        service.learners["t"].pictured = service.learners["t"].seq
+    os.rename(tmp_path / "restored.db", tmp_path / "renamed.db")  # the same file
+    async with serving(tmp_path / "renamed.db") as (service, call):
+        assert service.learners["t"].picture() == state
+        assert (await rounds(call, 1))[0] == fresh[-1] + 2
 
 
 def test_what_was_not_synced_may_be_gone_after_a_loss_of_power(

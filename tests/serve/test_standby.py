@@ -73,77 +73,66 @@ def test_a_standby_waits_takes_over_and_loses_nothing(server):
         assert [event.kind for event in store.events(1)] == ["create", "decide", "feedback", "decide"]
 
 
-def test_who_has_lost_the_store_reads_nothing_out_of_its_memory(server):
+async def test_who_has_lost_the_store_reads_nothing_out_of_its_memory(server):
     """A process that was stopped and goes on would show what was true before."""
     place = InPostgres(server)
 
-    async def play():
-        first, call = await started(place.address)  # its own clock never ticks
-        second, wait = await started(place.address)
-        assert (await call("PUT", "/v1/learners/triage", CASCADE)).status == 201
-        end_session(place, first)
-        await until(lambda: second.state == "ready")
-        assert (await wait("POST", "/v1/learners/triage/decide", {})).status == 200
-        # not even that there is no such decision: the other has made it
-        assert (
-            await call("POST", "/v1/learners/triage/decisions/1/feedback", {"outputs": ["a"]})
-        ).status == 503
-        for path in ("", "/report", "/decisions", "/certificate"):
-            assert (await call("GET", "/v1/learners/triage" + path)).status == 503
-        assert (await wait("GET", "/v1/learners/triage")).data["seq"] == 1
-        await second.stop()
-        await first.stop()
-
-    run(play())
+    first, call = await started(place.address)  # its own clock never ticks
+    second, wait = await started(place.address)
+    assert (await call("PUT", "/v1/learners/triage", CASCADE)).status == 201
+    end_session(place, first)
+    await until(lambda: second.state == "ready")
+    assert (await wait("POST", "/v1/learners/triage/decide", {})).status == 200
+    # not even that there is no such decision: the other has made it
+    assert (await call("POST", "/v1/learners/triage/decisions/1/feedback", {"outputs": ["a"]})).status == 503
+    for path in ("", "/report", "/decisions", "/certificate"):
+        assert (await call("GET", "/v1/learners/triage" + path)).status == 503
+    assert (await wait("GET", "/v1/learners/triage")).data["seq"] == 1
+    await second.stop()
+    await first.stop()
 
 
-def test_who_slept_over_an_acknowledgement_reads_nothing_out_of_its_memory(server, monkeypatch):
+async def test_who_slept_over_an_acknowledgement_reads_nothing_out_of_its_memory(server, monkeypatch):
     """What was stored before the sleep is acknowledged after it, when others know more."""
     place, stored, wake = InPostgres(server), threading.Event(), threading.Event()
 
-    async def play():
-        first, call = await started(place.address)
-        second, wait = await started(place.address)
-        assert (await call("PUT", "/v1/learners/triage", CASCADE)).status == 201
-        write = first.store.write
+    first, call = await started(place.address)
+    second, wait = await started(place.address)
+    assert (await call("PUT", "/v1/learners/triage", CASCADE)).status == 201
+    write = first.store.write
 
-        def slow(rows, sync=True):
-            write(rows, sync=sync)
-            stored.set()
-            assert wake.wait(60)
+    def slow(rows, sync=True):
+        write(rows, sync=sync)
+        stored.set()
+        assert wake.wait(60)
 
-        monkeypatch.setattr(first.store, "write", slow)
-        made = asyncio.create_task(call("POST", "/v1/learners/triage/decide", {}))
-        await until(stored.is_set)
-        end_session(place, first)
-        await until(lambda: second.state == "ready")
-        assert (await wait("POST", "/v1/learners/triage/decide", {})).status == 200
-        read = asyncio.create_task(call("GET", "/v1/learners/triage"))
-        await asyncio.sleep(0.05)  # it waits behind the decision
-        wake.set()
-        assert (await made).status == 200  # it is in the log
-        assert (await read).status == 503
-        assert (await wait("GET", "/v1/learners/triage")).data["seq"] == 2
-        await second.stop()
-        await first.stop()
-
-    run(play())
+    monkeypatch.setattr(first.store, "write", slow)
+    made = asyncio.create_task(call("POST", "/v1/learners/triage/decide", {}))
+    await until(stored.is_set)
+    end_session(place, first)
+    await until(lambda: second.state == "ready")
+    assert (await wait("POST", "/v1/learners/triage/decide", {})).status == 200
+    read = asyncio.create_task(call("GET", "/v1/learners/triage"))
+    await asyncio.sleep(0.05)  # it waits behind the decision
+    wake.set()
+    assert (await made).status == 200  # it is in the log
+    assert (await read).status == 503
+    assert (await wait("GET", "/v1/learners/triage")).data["seq"] == 2
+    await second.stop()
+    await first.stop()
 
 
-def test_who_has_lost_the_store_notices_without_a_request(server):
+async def test_who_has_lost_the_store_notices_without_a_request(server):
     place = InPostgres(server)
 
-    async def play():
-        first, call = await started(place.address, tick=0.05)
-        second, _ = await started(place.address)
-        end_session(place, first)
-        await until(lambda: first.state == "standby")
-        await until(lambda: second.state == "ready")
-        assert (await call("GET", "/health/ready")).status == 503
-        await second.stop()
-        await first.stop()
-
-    run(play())
+    first, call = await started(place.address, tick=0.05)
+    second, _ = await started(place.address)
+    end_session(place, first)
+    await until(lambda: first.state == "standby")
+    await until(lambda: second.state == "ready")
+    assert (await call("GET", "/health/ready")).status == 503
+    await second.stop()
+    await first.stop()
 
 
 def test_a_real_standby_serves_when_the_owner_is_killed(server, tmp_path):
@@ -168,36 +157,30 @@ def test_a_real_standby_serves_when_the_owner_is_killed(server, tmp_path):
         assert standby.stop() == 0
 
 
-def test_a_standby_can_be_stopped(server):
+async def test_a_standby_can_be_stopped(server):
     place = InPostgres(server)
 
-    async def play():
-        first, _ = await started(place.address)
-        second, _ = await started(place.address)
-        await asyncio.wait_for(second.stop(), 30)
-        assert second.state == "stopped"
-        assert first.state == "ready"
-        await first.stop()
-
-    run(play())
+    first, _ = await started(place.address)
+    second, _ = await started(place.address)
+    await asyncio.wait_for(second.stop(), 30)
+    assert second.state == "stopped"
+    assert first.state == "ready"
+    await first.stop()
 
 
-def test_what_comes_then_is_done_by_a_standby_when_it_owns(server):
+async def test_what_comes_then_is_done_by_a_standby_when_it_owns(server):
     place = InPostgres(server)
 
-    async def play():
-        first, _ = await started(place.address)
-        done = []
+    first, _ = await started(place.address)
+    done = []
 
-        async def then():
-            done.append(second.state)
+    async def then():
+        done.append(second.state)
 
-        second = Service(opener(place.address), quick(standby=True))
-        await second.start(then)
-        assert done == []
-        await first.stop()
-        await until(lambda: done)
-        assert done == ["ready"]
-        await second.stop()
-
-    run(play())
+    second = Service(opener(place.address), quick(standby=True))
+    await second.start(then)
+    assert done == []
+    await first.stop()
+    await until(lambda: done)
+    assert done == ["ready"]
+    await second.stop()

@@ -98,7 +98,7 @@ def test_a_start_loads_what_was_compiled_and_compiles_nothing(
         assert not interpreted.live.compiled
 
 
-def test_only_what_the_docs_name_as_open_needs_no_token(tmp_path: Path) -> None:
+async def test_only_what_the_docs_name_as_open_needs_no_token(tmp_path: Path) -> None:
     page = (DOCS / "api" / "service.md").read_text()
     rows = re.findall(r"^\| `(\w+) (\S+)` \| .* \| (.*) \|$", page, re.MULTILINE)
     open_ones = {path for _, path, scope in rows if scope == "no token"}
@@ -109,22 +109,19 @@ def test_only_what_the_docs_name_as_open_needs_no_token(tmp_path: Path) -> None:
         in words
     )
 
-    async def look() -> None:
-        async with serving(tmp_path / "s.db") as (service, call):
-            made = await call(
-                "PUT", "/v1/learners/secret-name", {**LEARNERS["uss-ts"], "stages": ["x-ray", "b", "c"]}
-            )
-            assert made.status == 201
-            auth = Auth([Token.of("t", "s" * 32, "read")])
-            stranger = Caller(make_app(service, auth, **page_of(service, auth)))
-            for n, (method, path, _) in enumerate(rows):
-                if path.startswith(tuple(SPOKEN)):  # only there if a learner answers as a model
-                    continue
-                target = path.replace("{name}", "secret-name").replace("{id}", "1")
-                reply = await stranger.raw(method, target, client=(f"10.0.0.{n}", 1))
-                refused = reply.status == 401 or reply.headers.get("location", "").startswith("/login?")
-                assert refused == (path not in open_ones), (path, reply.status)
-                assert b"secret-name" not in reply.body
-                assert b"x-ray" not in reply.body
-
-    run(look())
+    async with serving(tmp_path / "s.db") as (service, call):
+        made = await call(
+            "PUT", "/v1/learners/secret-name", {**LEARNERS["uss-ts"], "stages": ["x-ray", "b", "c"]}
+        )
+        assert made.status == 201
+        auth = Auth([Token.of("t", "s" * 32, "read")])
+        stranger = Caller(make_app(service, auth, **page_of(service, auth)))
+        for n, (method, path, _) in enumerate(rows):
+            if path.startswith(tuple(SPOKEN)):  # only there if a learner answers as a model
+                continue
+            target = path.replace("{name}", "secret-name").replace("{id}", "1")
+            reply = await stranger.raw(method, target, client=(f"10.0.0.{n}", 1))
+            refused = reply.status == 401 or reply.headers.get("location", "").startswith("/login?")
+            assert refused == (path not in open_ones), (path, reply.status)
+            assert b"secret-name" not in reply.body
+            assert b"x-ray" not in reply.body

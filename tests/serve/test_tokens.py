@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.rig.fake import FakeUpstream
-from tests.rig.harness import CASCADE, Caller, run, serving
+from tests.rig.harness import CASCADE, Caller, serving
 from tests.rig.server import Client, Process, patiently
 from tests.rig.upstreams import MODELS
 from tests.serve.proxy.test_service import chatting
@@ -111,65 +111,59 @@ def test_money_of_a_day_comes_back_at_midnight() -> None:
     assert usage.money("shop") == (0.25, 1.74)
 
 
-def test_an_expired_token_is_named_and_its_cookie_ends(tmp_path: Path) -> None:
+async def test_an_expired_token_is_named_and_its_cookie_ends(tmp_path: Path) -> None:
     auth = Auth(
         [Token.of("shop", SHOP, "admin", expires=time.time() + 3600), Token.of("people", PEOPLE, "read")]
     )
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (service, _):
-            call = Caller(make_app(service, auth, **page_of(service, auth)))
-            cookie = {"cookie": f"weakfeedback={auth.session(SHOP)}"}
-            for headers in (bearer(SHOP), cookie):
-                assert (await call.raw("GET", "/v1/learners", headers=headers)).status == 200
-            auth.replace([Token.of("shop", SHOP, "admin", expires=time.time() - 1), auth.tokens[1]])
-            for headers in (bearer(SHOP), cookie):
-                reply = await call.raw("GET", "/v1/learners", headers=headers)
-                assert (reply.status, reply.data["detail"]) == (401, "the token has expired")
-            assert auth.session(SHOP) is None
-            assert (await call.raw("GET", "/v1/learners", headers=bearer(PEOPLE))).status == 200
-            auth.replace(auth.tokens[1:])
-            reply = await call.raw("GET", "/v1/learners", headers=cookie)
-            assert (reply.status, reply.data["detail"][:17]) == (401, "a token is needed")
-            with pytest.raises(ValueError, match="no token left"):
-                auth.replace([])
-
-    run(play())
+    async with serving(tmp_path / "s.db") as (service, _):
+        call = Caller(make_app(service, auth, **page_of(service, auth)))
+        cookie = {"cookie": f"weakfeedback={auth.session(SHOP)}"}
+        for headers in (bearer(SHOP), cookie):
+            assert (await call.raw("GET", "/v1/learners", headers=headers)).status == 200
+        auth.replace([Token.of("shop", SHOP, "admin", expires=time.time() - 1), auth.tokens[1]])
+        for headers in (bearer(SHOP), cookie):
+            reply = await call.raw("GET", "/v1/learners", headers=headers)
+            assert (reply.status, reply.data["detail"]) == (401, "the token has expired")
+        assert auth.session(SHOP) is None
+        assert (await call.raw("GET", "/v1/learners", headers=bearer(PEOPLE))).status == 200
+        auth.replace(auth.tokens[1:])
+        reply = await call.raw("GET", "/v1/learners", headers=cookie)
+        assert (reply.status, reply.data["detail"][:17]) == (401, "a token is needed")
+        with pytest.raises(ValueError, match="no token left"):
+            auth.replace([])
 
 
-def test_who_used_what_is_told(tmp_path: Path) -> None:
+async def test_who_used_what_is_told(tmp_path: Path) -> None:
     auth = Auth([Token.of("shop", SHOP, "use", per_minute=3), Token.of("people", PEOPLE, "admin")])
     settings = SimpleNamespace(root_path="", reload=lambda: SimpleNamespace(tokens=auth.tokens[:1]))
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (service, _):
-            call = Caller(make_app(service, auth, **page_of(service, auth, settings)))
-            service.metrics.registry.register(auth.usage)
-            assert (await call("PUT", "/v1/learners/t", CASCADE, **bearer(PEOPLE))).status == 201
-            statuses = [
-                (await call("POST", "/v1/learners/t/decide", {}, **bearer(SHOP))).status for _ in range(4)
-            ]
-            assert statuses == [200, 200, 200, 429]
-            reply = await call("POST", "/v1/learners/t/decide", {}, **bearer(SHOP))
-            assert (reply.data["code"], int(reply.headers["retry-after"]) <= 20) == (
-                "too_many_requests",
-                True,
-            )
-            assert (await call("GET", "/v1/tokens", **bearer(SHOP))).status == 403
-            shop, people = (await call("GET", "/v1/tokens", **bearer(PEOPLE))).data["tokens"]
-            assert (shop["name"], shop["requests"], shop["refused"], shop["money"]) == ("shop", 3, 2, 0.0)
-            assert (people["requests"], people["per_minute"], people["expires"]) == (2, None, None)
-            metrics = (await call("GET", "/metrics", **bearer(PEOPLE))).body.decode()
-            assert 'weakfeedback_token_requests_total{token="shop"} 3.0' in metrics
-            assert 'weakfeedback_token_refused_total{token="shop"} 2.0' in metrics
-            page = (await call("GET", "/", **bearer(PEOPLE))).body.decode()
-            assert re.search(r"<h2>Tokens</h2>.*shop.*people", page, re.DOTALL)
-            assert SHOP not in page
-            assert "<h2>Tokens" not in (await call("GET", "/", **bearer(SHOP))).body.decode()
-            assert (await call("POST", "/v1/tokens/reload", {}, **bearer(PEOPLE))).data == {"tokens": 1}
-            assert (await call("GET", "/v1/tokens", **bearer(PEOPLE))).status == 401  # it is gone
-
-    run(play())
+    async with serving(tmp_path / "s.db") as (service, _):
+        call = Caller(make_app(service, auth, **page_of(service, auth, settings)))
+        service.metrics.registry.register(auth.usage)
+        assert (await call("PUT", "/v1/learners/t", CASCADE, **bearer(PEOPLE))).status == 201
+        statuses = [
+            (await call("POST", "/v1/learners/t/decide", {}, **bearer(SHOP))).status for _ in range(4)
+        ]
+        assert statuses == [200, 200, 200, 429]
+        reply = await call("POST", "/v1/learners/t/decide", {}, **bearer(SHOP))
+        assert (reply.data["code"], int(reply.headers["retry-after"]) <= 20) == (
+            "too_many_requests",
+            True,
+        )
+        assert (await call("GET", "/v1/tokens", **bearer(SHOP))).status == 403
+        shop, people = (await call("GET", "/v1/tokens", **bearer(PEOPLE))).data["tokens"]
+        assert (shop["name"], shop["requests"], shop["refused"], shop["money"]) == ("shop", 3, 2, 0.0)
+        assert (people["requests"], people["per_minute"], people["expires"]) == (2, None, None)
+        metrics = (await call("GET", "/metrics", **bearer(PEOPLE))).body.decode()
+        assert 'weakfeedback_token_requests_total{token="shop"} 3.0' in metrics
+        assert 'weakfeedback_token_refused_total{token="shop"} 2.0' in metrics
+        page = (await call("GET", "/", **bearer(PEOPLE))).body.decode()
+        assert re.search(r"<h2>Tokens</h2>.*shop.*people", page, re.DOTALL)
+        assert SHOP not in page
+        assert "<h2>Tokens" not in (await call("GET", "/", **bearer(SHOP))).body.decode()
+        assert (await call("POST", "/v1/tokens/reload", {}, **bearer(PEOPLE))).data == {"tokens": 1}
+        assert (await call("GET", "/v1/tokens", **bearer(PEOPLE))).status == 401  # it is gone
 
 
 def test_models_cost_the_token_that_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,20 +148,17 @@ def test_sums_by_minute_stay_finite() -> None:
 
 
 @pytest.mark.parametrize("ttl", [3e11, 1.8e302, HUGE])
-def test_waiting_for_ever_is_refused_and_a_hundred_years_are_not(tmp_path: Path, ttl: float) -> None:
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (service, call):
-            reply = await call("PUT", "/v1/learners/t", {**CASCADE, "pending_ttl": ttl})
-            assert reply.status == 422
-            assert reply.data["field"].endswith("pending_ttl")
-            reply = await call("PUT", "/v1/learners/t", {**CASCADE, "pending_ttl": TTL_LIMIT})
-            assert reply.status == 201
-            reply = await call("POST", "/v1/learners/t/decide", {})
-            assert reply.status == 200
-            assert reply.data["expires"].startswith("21")
-            assert await service.expire() == 0
-
-    run(play())
+async def test_waiting_for_ever_is_refused_and_a_hundred_years_are_not(tmp_path: Path, ttl: float) -> None:
+    async with serving(tmp_path / "s.db") as (service, call):
+        reply = await call("PUT", "/v1/learners/t", {**CASCADE, "pending_ttl": ttl})
+        assert reply.status == 422
+        assert reply.data["field"].endswith("pending_ttl")
+        reply = await call("PUT", "/v1/learners/t", {**CASCADE, "pending_ttl": TTL_LIMIT})
+        assert reply.status == 201
+        reply = await call("POST", "/v1/learners/t/decide", {})
+        assert reply.status == 200
+        assert reply.data["expires"].startswith("21")
+        assert await service.expire() == 0
 
 
 def test_a_learner_that_cannot_expire_stops_no_other(
@@ -195,7 +192,7 @@ def test_a_learner_that_cannot_expire_stops_no_other(
     assert told == ["decisions of learner a could not expire: a fault"]
 
 
-def test_the_ticking_task_survives_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_ticking_task_survives_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
     async def fail(_: Service) -> int:
@@ -204,11 +201,8 @@ def test_the_ticking_task_survives_everything(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(Service, "expire", fail)
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", quick(tick=0.001)):
-            await until(lambda: len(calls) > 5)
-
-    run(play())
+    async with serving(tmp_path / "s.db", quick(tick=0.001)):
+        await until(lambda: len(calls) > 5)
 
 
 def test_a_refused_tell_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -312,7 +306,7 @@ def test_a_step_that_fails_halfway_costs_its_own_learner_a_moment_and_no_other(
     assert not [one.message for one in caplog.records if "memory was wrong" in one.message]
 
 
-def test_a_learner_that_cannot_be_read_again_stays_away_alone(
+async def test_a_learner_that_cannot_be_read_again_stays_away_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     see, plan = learner_module.Learner.see, {"fail": False}
@@ -324,40 +318,33 @@ def test_a_learner_that_cannot_be_read_again_stays_away_alone(
 
     monkeypatch.setattr(Learner, "see", faulty)
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", quick(tick=0.005)) as (_, call):
-            for name in ("a", "b"):
-                await call("PUT", f"/v1/learners/{name}", CASCADE)
-            plan["fail"] = True
-            assert (await call("POST", "/v1/learners/a/decide", {})).status == 500
-            await asyncio.sleep(0.2)
-            assert (await call("POST", "/v1/learners/a/decide", {})).status == 503
-            assert (await call("POST", "/v1/learners/b/decide", {})).status == 200
-            assert (await call("GET", "/health/ready")).status == 200
-        plan["fail"] = False
-        async with serving(tmp_path / "s.db") as (_, call):
-            assert (await call("GET", "/v1/learners/a")).data["pending"] == 1
-
-    run(play())
+    async with serving(tmp_path / "s.db", quick(tick=0.005)) as (_, call):
+        for name in ("a", "b"):
+            await call("PUT", f"/v1/learners/{name}", CASCADE)
+        plan["fail"] = True
+        assert (await call("POST", "/v1/learners/a/decide", {})).status == 500
+        await asyncio.sleep(0.2)
+        assert (await call("POST", "/v1/learners/a/decide", {})).status == 503
+        assert (await call("POST", "/v1/learners/b/decide", {})).status == 200
+        assert (await call("GET", "/health/ready")).status == 200
+    plan["fail"] = False
+    async with serving(tmp_path / "s.db") as (_, call):
+        assert (await call("GET", "/v1/learners/a")).data["pending"] == 1
 
 
-def test_an_answer_that_cannot_be_made_is_a_fault_of_one_request(
+async def test_an_answer_that_cannot_be_made_is_a_fault_of_one_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reply is made outside the step: what was decided is stored, and the learner goes on."""
-
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (service, call):
-            await call("PUT", "/v1/learners/t", CASCADE)
-            known = service.learners["t"]
-            with monkeypatch.context() as patch:
-                patch.setattr(deciding, "moment", lambda at: 1 / 0)
-                assert (await call("POST", "/v1/learners/t/decide", {}, idempotency_key="k")).status == 500
-            assert service.learners["t"] is known
-            reply = await call("POST", "/v1/learners/t/decide", {}, idempotency_key="k")
-            assert (reply.data["id"], reply.data["repeated"]) == (1, True)
-
-    run(play())
+    async with serving(tmp_path / "s.db") as (service, call):
+        await call("PUT", "/v1/learners/t", CASCADE)
+        known = service.learners["t"]
+        with monkeypatch.context() as patch:
+            patch.setattr(deciding, "moment", lambda at: 1 / 0)
+            assert (await call("POST", "/v1/learners/t/decide", {}, idempotency_key="k")).status == 500
+        assert service.learners["t"] is known
+        reply = await call("POST", "/v1/learners/t/decide", {}, idempotency_key="k")
+        assert (reply.data["id"], reply.data["repeated"]) == (1, True)
 
 
 def test_a_snapshot_that_fails_is_a_warning_and_is_tried_again_later(

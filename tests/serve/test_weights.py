@@ -23,43 +23,38 @@ MANY = {
 
 
 @pytest.mark.parametrize("numbers", [CONTEXT_LIMIT + 1, 4_000, 20_000])
-def test_a_long_context_is_refused_from_its_length(tmp_path: Path, numbers: int) -> None:
+async def test_a_long_context_is_refused_from_its_length(tmp_path: Path, numbers: int) -> None:
     """The features of all pairs were built first: 4,000 numbers stopped the service for seconds."""
-
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (_, call):
-            await call("PUT", "/v1/learners/t", CONTEXTUAL)
-            began = time.thread_time()
-            for body in ({"context": [0.5] * numbers}, {"contexts": [[0.5], [0.5] * numbers]}):
-                reply = await call("POST", "/v1/learners/t/decide", body)
-                assert (reply.status, reply.data["code"]) == (422, "invalid")
-            rows = {"outputs": [[1, 1]], "contexts": [[0.5] * numbers]}
-            assert (await call("POST", "/v1/learners/t/warm-start", rows)).status == 422
-            assert time.thread_time() - began < LOOP
-            assert (await call("POST", "/v1/learners/t/decide", {"context": [0.5, 0.5]})).status == 200
-
-    run(play())
+    async with serving(tmp_path / "s.db") as (_, call):
+        await call("PUT", "/v1/learners/t", CONTEXTUAL)
+        began = time.thread_time()
+        for body in ({"context": [0.5] * numbers}, {"contexts": [[0.5], [0.5] * numbers]}):
+            reply = await call("POST", "/v1/learners/t/decide", body)
+            assert (reply.status, reply.data["code"]) == (422, "invalid")
+        rows = {"outputs": [[1, 1]], "contexts": [[0.5] * numbers]}
+        assert (await call("POST", "/v1/learners/t/warm-start", rows)).status == 422
+        assert time.thread_time() - began < LOOP
+        assert (await call("POST", "/v1/learners/t/decide", {"context": [0.5, 0.5]})).status == 200
 
 
-def test_what_does_not_fit_into_memory_is_refused(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (_, call):
-            reply = await call("PUT", "/v1/learners/t", {"kind": "contextual", **MANY})
-            assert (reply.status, reply.data["code"]) == (422, "too_many_stages")
-            await call("PUT", "/v1/learners/t", CONTEXTUAL)
-            await call("PUT", "/v1/learners/u", {**CONTEXTUAL, "keep": 1_000_000})
-            for name, numbers in (("t", CONTEXT_LIMIT), ("u", 20)):
-                reply = await call("POST", f"/v1/learners/{name}/decide", {"context": [0.5] * numbers})
-                assert (reply.status, reply.data["code"]) == (422, "wrong_context")
-            await call("PUT", "/v1/learners/c", CASCADE)
-            rows = {"outputs": [[1, 1, 1]] * (PAIRS_LIMIT // 3 + 1)}
-            reply = await call("POST", "/v1/learners/c/warm-start", rows)
-            assert (reply.status, reply.data["code"]) == (422, "too_many_items")
-
-    run(play())
+async def test_what_does_not_fit_into_memory_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s.db") as (_, call):
+        reply = await call("PUT", "/v1/learners/t", {"kind": "contextual", **MANY})
+        assert (reply.status, reply.data["code"]) == (422, "too_many_stages")
+        await call("PUT", "/v1/learners/t", CONTEXTUAL)
+        await call("PUT", "/v1/learners/u", {**CONTEXTUAL, "keep": 1_000_000})
+        for name, numbers in (("t", CONTEXT_LIMIT), ("u", 20)):
+            reply = await call("POST", f"/v1/learners/{name}/decide", {"context": [0.5] * numbers})
+            assert (reply.status, reply.data["code"]) == (422, "wrong_context")
+        await call("PUT", "/v1/learners/c", CASCADE)
+        rows = {"outputs": [[1, 1, 1]] * (PAIRS_LIMIT // 3 + 1)}
+        reply = await call("POST", "/v1/learners/c/warm-start", rows)
+        assert (reply.status, reply.data["code"]) == (422, "too_many_items")
 
 
-def test_steps_of_unknown_weight_run_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_steps_of_unknown_weight_run_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From their first time; then only if they are expected to take long, as many decisions at once are."""
     decide, threads = Learner.decide, []
 
@@ -70,20 +65,17 @@ def test_steps_of_unknown_weight_run_in_a_thread(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(Learner, "decide", noted)
     noted.__name__ = "decide"
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (service, call):
-            await call("PUT", "/v1/learners/t", CASCADE)
-            for _ in range(UNKNOWN):
-                await call("POST", "/v1/learners/t/decide", {})
-            assert threads == [False] * UNKNOWN
-            threads.clear()
-            service.learners["t"].weights["decide"].seconds = HEAVY / 10
+    async with serving(tmp_path / "s.db") as (service, call):
+        await call("PUT", "/v1/learners/t", CASCADE)
+        for _ in range(UNKNOWN):
             await call("POST", "/v1/learners/t/decide", {})
-            await call("POST", "/v1/learners/t/decide", {"count": 9})
-            await call("POST", "/v1/learners/t/decide", {"count": 1000})
-            assert threads == [True, True, False]
-
-    run(play())
+        assert threads == [False] * UNKNOWN
+        threads.clear()
+        service.learners["t"].weights["decide"].seconds = HEAVY / 10
+        await call("POST", "/v1/learners/t/decide", {})
+        await call("POST", "/v1/learners/t/decide", {"count": 9})
+        await call("POST", "/v1/learners/t/decide", {"count": 1000})
+        assert threads == [True, True, False]
 
 
 def test_the_weight_is_that_of_one_unit() -> None:
@@ -97,33 +89,30 @@ def test_the_weight_is_that_of_one_unit() -> None:
     assert weight.is_heavy(102)
 
 
-def test_the_largest_requests_leave_the_loop_to_others(tmp_path: Path) -> None:
+async def test_the_largest_requests_leave_the_loop_to_others(tmp_path: Path) -> None:
     luck = random.Random(1)
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
-            await call("PUT", "/v1/learners/many", {"kind": "cascade", **MANY})
-            await call("PUT", "/v1/learners/wide", CONTEXTUAL)
-            for name, body in (
-                ("many", {"count": 1000}),
-                ("wide", {"context": [luck.uniform(-1.0, 1.0) for _ in range(60)]}),
-                ("wide", {"contexts": [[luck.uniform(-1.0, 1.0) for _ in range(60)] for _ in range(10)]}),
-            ):
-                began = time.thread_time()
-                reply = await call("POST", f"/v1/learners/{name}/decide", body)
-                assert reply.status == 200, reply.data
-                assert time.thread_time() - began < LOOP
-            made = await call("POST", "/v1/learners/many/decide", {"count": 20})
-            items = [
-                {"id": one["id"], "outputs": [luck.randrange(3) for _ in one["call"]]}
-                for one in made.data["decisions"]
-            ]
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        await call("PUT", "/v1/learners/many", {"kind": "cascade", **MANY})
+        await call("PUT", "/v1/learners/wide", CONTEXTUAL)
+        for name, body in (
+            ("many", {"count": 1000}),
+            ("wide", {"context": [luck.uniform(-1.0, 1.0) for _ in range(60)]}),
+            ("wide", {"contexts": [[luck.uniform(-1.0, 1.0) for _ in range(60)] for _ in range(10)]}),
+        ):
             began = time.thread_time()
-            assert (await call("POST", "/v1/learners/many/feedback", {"items": items})).status == 200
-            assert (await call("GET", "/v1/learners/many/report")).status == 200
+            reply = await call("POST", f"/v1/learners/{name}/decide", body)
+            assert reply.status == 200, reply.data
             assert time.thread_time() - began < LOOP
-
-    run(play())
+        made = await call("POST", "/v1/learners/many/decide", {"count": 20})
+        items = [
+            {"id": one["id"], "outputs": [luck.randrange(3) for _ in one["call"]]}
+            for one in made.data["decisions"]
+        ]
+        began = time.thread_time()
+        assert (await call("POST", "/v1/learners/many/feedback", {"items": items})).status == 200
+        assert (await call("GET", "/v1/learners/many/report")).status == 200
+        assert time.thread_time() - began < LOOP
 
 
 @pytest.mark.parametrize("count", [0, 1, PIECE, PIECE + 1, 5 * PIECE + 3])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.rig.harness import run, serving
+from tests.rig.harness import serving
 from tests.rig.server import Process
 
 from weakfeedback.serve.auth import Auth, Token
@@ -92,7 +92,7 @@ def test_odd_paths_lead_nowhere(port: int, path: str) -> None:
     assert b"import " not in body
 
 
-def test_a_token_that_is_almost_right_opens_nothing(tmp_path: Path) -> None:
+async def test_a_token_that_is_almost_right_opens_nothing(tmp_path: Path) -> None:
     other = "another-token-0123456789"
     wrong = [
         *("", "Bearer", "Bearer ", f"Bearer {SECRET[:-1]}", f"Bearer {SECRET}x", f"Bearer {SECRET.upper()}"),
@@ -120,17 +120,14 @@ def test_a_token_that_is_almost_right_opens_nothing(tmp_path: Path) -> None:
         ),
     ]
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", auth=Auth([Token.of("t", SECRET, "admin")])) as (_, call):
-            for n, text in enumerate(wrong):
-                told = await call.raw(
-                    "GET", "/v1/learners", headers={"authorization": text}, client=(f"10.0.0.{n}", 1)
-                )
-                assert told.status == 401, text[:80]
-            for n, place in enumerate(("token", "access_token", "authorization")):
-                path = f"/v1/learners?{place}={SECRET}"
-                assert (await call.raw("GET", path, client=(f"10.0.1.{n}", 1))).status == 401
-            right = {"authorization": f"Bearer {SECRET}"}
-            assert (await call.raw("GET", "/v1/learners", headers=right)).status == 200
-
-    run(play())
+    async with serving(tmp_path / "s.db", auth=Auth([Token.of("t", SECRET, "admin")])) as (_, call):
+        for n, text in enumerate(wrong):
+            told = await call.raw(
+                "GET", "/v1/learners", headers={"authorization": text}, client=(f"10.0.0.{n}", 1)
+            )
+            assert told.status == 401, text[:80]
+        for n, place in enumerate(("token", "access_token", "authorization")):
+            path = f"/v1/learners?{place}={SECRET}"
+            assert (await call.raw("GET", path, client=(f"10.0.1.{n}", 1))).status == 401
+        right = {"authorization": f"Bearer {SECRET}"}
+        assert (await call.raw("GET", "/v1/learners", headers=right)).status == 200

@@ -4,14 +4,12 @@ Done in a copy of the package, by a second Python.
 """
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.check_policy import missing
+from tests.rig.processes import printed
 
 import weakfeedback
 from weakfeedback.settings.catalog import SETTINGS
@@ -146,11 +144,7 @@ assert main(["out", "--page", "api/cascade"]) == 0
 
 def start(house, code):
     """Run code in the copy; return what it prints."""
-    environment = {**os.environ, "PYTHONPATH": str(house / "src")}
-    words = [sys.executable, "-c", code]
-    done = subprocess.run(words, cwd=house, env=environment, capture_output=True, text=True, timeout=1200)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return printed("-c", code, cwd=house, environment={"PYTHONPATH": str(house / "src")}, timeout=1200)
 
 
 def test_the_list_and_an_experiment_file_have_them(house):

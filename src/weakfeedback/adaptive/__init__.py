@@ -1,6 +1,6 @@
 """Cascades that stop within the round when an answer is good enough, without labels. Not in the thesis."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weakfeedback.adaptive.audit import RuleAudit, audit_rule, audit_stops
 from weakfeedback.adaptive.problem import AdaptiveProblem
@@ -16,11 +16,4 @@ if TYPE_CHECKING:
 
 # and the policies, which are imported when first used
 __all__ = ["AdaptiveProblem", "RuleAudit", "audit_rule", "audit_stops", *SETTING.policies.classes]
-
-
-def __getattr__(name: str) -> type[Any]:
-    return SETTING.policies.export(__name__, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = SETTING.policies.exported(__name__, __all__)

@@ -1,6 +1,6 @@
 """Dividing a budget under censored feedback: censored semi-bandits, network utility (thesis, chapter 4)."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weakfeedback.allocation.compiled import knapsack
 from weakfeedback.allocation.problem import AllocationProblem
@@ -23,11 +23,4 @@ if TYPE_CHECKING:
 
 # and the policies, which are imported when first used
 __all__ = ["AllocationProblem", "knapsack", *SETTING.policies.classes]
-
-
-def __getattr__(name: str) -> type[Any]:
-    return SETTING.policies.export(__name__, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = SETTING.policies.exported(__name__, __all__)

@@ -1,6 +1,6 @@
 """Cascades without labels: unsupervised sequential selection (thesis, chapter 2)."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weakfeedback.cascade.numbers import NumericProblem
 from weakfeedback.cascade.problem import CascadeProblem
@@ -19,11 +19,4 @@ if TYPE_CHECKING:
 
 # and the policies, which are imported when first used
 __all__ = ["CascadeProblem", "NumericProblem", *SETTING.policies.classes]
-
-
-def __getattr__(name: str) -> type[Any]:
-    return SETTING.policies.export(__name__, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = SETTING.policies.exported(__name__, __all__)

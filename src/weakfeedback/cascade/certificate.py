@@ -138,7 +138,7 @@ def certify(costs: Any, compared: Any, disagreed: Any, alpha: float = 0.05) -> C
         possible=tuple(np.flatnonzero(possible).tolist()),
         needed=_needed(arms, gaps, counts, differ, limit) if verdict == UNDECIDED else None,
         alpha=level,
-        intervals=dict(zip(_pairs(first, second), zip(low.tolist(), high.tolist()))),
+        intervals=dict(zip(zip(first.tolist(), second.tolist()), zip(low.tolist(), high.tolist()))),
         fewest=int(counts.min(initial=EARLY)),
     )
 
@@ -152,10 +152,6 @@ def rates_at_all_times(compared: Any, disagreed: Any, alpha: float = 0.05) -> tu
     """
     n, d = np.asarray(compared, dtype=float), np.asarray(disagreed, dtype=float)
     return _limits(n, d, math.log(max(n.size, 1) / certificate_level(alpha)))
-
-
-def _pairs(first: np.ndarray, second: np.ndarray) -> list[tuple[int, int]]:
-    return list(zip(first.tolist(), second.tolist()))
 
 
 def _counts(compared: Any, disagreed: Any, arms: int) -> tuple[np.ndarray, np.ndarray]:

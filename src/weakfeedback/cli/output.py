@@ -199,14 +199,11 @@ def console() -> Console:
 
     class Plain(Console):
         def print(self, *things: Any, **options: Any) -> None:
-            super().print(*map(_make_visible, things), **options)
+            shown = (visible(thing, keep="\n") if isinstance(thing, str) else thing for thing in things)
+            super().print(*shown, **options)
 
     width = None if sys.stdout.isatty() else 160
     return Plain(highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
-
-
-def _make_visible(thing: Any) -> Any:
-    return visible(thing, keep="\n") if isinstance(thing, str) else thing
 
 
 def print_json(value: Any) -> None:

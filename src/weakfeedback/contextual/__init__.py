@@ -1,6 +1,6 @@
 """Cascades with context: contextual unsupervised sequential selection (thesis, chapter 3)."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weakfeedback.contextual.features import PairFeatures, QuadraticFeatures
 from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
@@ -23,11 +23,4 @@ __all__ = [
     "RealizableProblem",
     *SETTING.policies.classes,
 ]
-
-
-def __getattr__(name: str) -> type[Any]:
-    return SETTING.policies.export(__name__, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = SETTING.policies.exported(__name__, __all__)

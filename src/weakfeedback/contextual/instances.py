@@ -71,38 +71,24 @@ def load(name: str, data: Any = None) -> Problem:
     return instance._make(instance.costs, data)
 
 
-def _synthetic(costs: tuple[float, ...], _data: Any) -> Problem:
-    return families.synthetic(costs)
+def _law(make: Callable[[tuple[float, ...]], Problem]) -> Maker:
+    return lambda costs, _: make(costs)
 
 
 def _realizable(costs: tuple[float, ...], _data: Any) -> Problem:
     return families.realizable(costs, base=0.05 if len(costs) == 4 else 0.035)
 
 
-def _varying(costs: tuple[float, ...], _data: Any) -> Problem:
-    return families.varying(costs)
+def _on(
+    load: Callable[[Any], datasets.Dataset], columns: tuple[str, ...], *ends: int
+) -> Callable[[str], Maker]:
+    """Return what makes problems of classifiers that see the columns up to each of the ends."""
+    return lambda labels: lambda costs, data: families.classifiers(load(data), columns, ends, costs, labels)
 
 
-def _pima(labels: str) -> Maker:
-    def make(costs: tuple[float, ...], data: Any) -> Problem:
-        return families.classifiers(datasets.load_pima(data), PIMA_COLUMNS, (6, 7, 8), costs, labels)
-
-    return make
-
-
-def _heart(labels: str) -> Maker:
-    def make(costs: tuple[float, ...], data: Any) -> Problem:
-        return families.classifiers(datasets.load_heart(data), HEART_COLUMNS, (7, 10, 13), costs, labels)
-
-    return make
-
-
-def _breast_cancer(labels: str) -> Maker:
-    def make(costs: tuple[float, ...], _data: Any) -> Problem:
-        dataset = datasets.load_breast_cancer()
-        return families.classifiers(dataset, BREAST_CANCER_COLUMNS, (2, 4, 6), costs, labels)
-
-    return make
+_pima = _on(datasets.load_pima, PIMA_COLUMNS, 6, 7, 8)
+_heart = _on(datasets.load_heart, HEART_COLUMNS, 7, 10, 13)
+_breast_cancer = _on(lambda _: datasets.load_breast_cancer(), BREAST_CANCER_COLUMNS, 2, 4, 6)
 
 
 def _table(prefix: str, data: str, make: Maker, about: str, rows: tuple[_Row, ...]) -> list[Instance]:
@@ -162,14 +148,14 @@ def _both(
 _INSTANCES = {
     instance.name: instance
     for instance in (
-        *_table("synthetic", "", _synthetic, "synthetic contexts, 5 classifiers", _SYNTHETIC),
+        *_table("synthetic", "", _law(families.synthetic), "synthetic contexts, 5 classifiers", _SYNTHETIC),
         *_table("realizable-4", "", _realizable, "given disagreements, 4 arms", _steps(4, 0.09)),
         *_table("realizable-5", "", _realizable, "given disagreements, 5 arms", _steps(5, 0.06)),
         Instance(
             "realizable-varying",
             "given disagreements, 3 arms, the best one changes with the context",
             *("", (0.1, 0.3, 0.6), 1.0),
-            _make=_varying,
+            _make=_law(families.varying),
         ),
         *_both("bc-contextual", "built-in", _breast_cancer, "breast cancer, 3 classifiers", _BREAST_CANCER),
         *_both("pima-contextual", "pima", _pima, "PIMA Indians Diabetes, 3 classifiers", _PIMA),

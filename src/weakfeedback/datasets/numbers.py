@@ -30,11 +30,11 @@ class Numbers(NamedTuple):
 
 
 @functools.cache
-def numeric_cascade(name: str, stacked: bool = True) -> Numbers:
+def numeric_cascade(name: str, stacked: bool = True, seed: int = 0) -> Numbers:
     """Return truth and predictions of 3 stages, a tree on two features, a ridge regression and a forest.
 
     With ``stacked`` each later stage is a linear stack of itself and those before it, fitted on other rows than it
-    predicts. Cached for the life of the process.
+    predicts. Rows of the functions of Friedman are drawn from ``seed``. Cached for the life of the process.
 
     >>> truth, predictions = numeric_cascade("diabetes")
     >>> predictions.shape
@@ -42,7 +42,7 @@ def numeric_cascade(name: str, stacked: bool = True) -> Numbers:
     """
     if name not in SETS:
         raise ValueError(f"name must be one of {', '.join(SETS)}, got {brief(name)}")
-    x, y = numeric_data(name)
+    x, y = numeric_data(name, seed)
     truth = y / y.std()
     columns = np.column_stack(
         [
@@ -81,7 +81,7 @@ def stack(truth: Any, predictions: Any, folds: int = 1) -> np.ndarray:
     return found
 
 
-def numeric_data(name: str) -> tuple[np.ndarray, np.ndarray]:
+def numeric_data(name: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return the features and the target of the rows of `numeric_cascade`, in its order."""
     from sklearn import datasets
 
@@ -89,7 +89,7 @@ def numeric_data(name: str) -> tuple[np.ndarray, np.ndarray]:
         x, y = datasets.load_diabetes(return_X_y=True)
     else:
         make = getattr(datasets, f"make_{name}")
-        x, y = make(n_samples=ROWS, noise=NOISE[name], random_state=0)
+        x, y = make(n_samples=ROWS, noise=NOISE[name], random_state=seed)
     order = np.random.default_rng(0).permutation(len(y))
     return x[order], y[order]
 

@@ -114,10 +114,11 @@ class Plan:
             separate_fields(policy)
             if method == "events":
                 refuse_events(problem, label, policy)
+        ends = [(k, min(k + size, self.replications)) for k in range(0, self.replications, size)]
         self.tasks = [
             SentTask(problem, label, policy, first, last, self.rounds, self.seed, compiled, method=method)
             for label, policy in policies.items()
-            for first, last in _ranges(self.replications, size)
+            for first, last in ends
         ]
         self.store = None if store is None else Store(store, problem, self.rounds, self.seed, method)
         self.how: dict[str, bool | str] = {}  # label -> True, or why it is interpreted
@@ -281,7 +282,3 @@ def _damage_message(store: Store) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     verb = "is" if len(names) == 1 else "are"
     return f"store {store.folder}: {', '.join(names[:NAMED])}{more} {verb} damaged or foreign, and made again"
-
-
-def _ranges(replications: int, size: int) -> list[tuple[int, int]]:
-    return [(first, min(first + size, replications)) for first in range(0, replications, size)]

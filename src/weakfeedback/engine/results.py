@@ -19,6 +19,7 @@ from weakfeedback.validate import brief
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
 KEY = "weakfeedback"
 LABELS = ("policy", "replication", "round")
@@ -103,7 +104,7 @@ class Results:
         """Return the labels, in the order given."""
         return list(self._get_tables()[1])
 
-    def values(self, policy: str, measure: str = "regret") -> np.ndarray:
+    def values(self, policy: str, measure: str = "regret") -> NDArray[np.float64]:
         """Return an array with one row per replication and one column per mark."""
         _, measured = self._get_tables()
         if policy not in measured:

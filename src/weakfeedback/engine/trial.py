@@ -27,17 +27,14 @@ def try_first_rounds(problem: Any, label: str, policy: Any, horizon: int, seed: 
     if type(policy).__module__.startswith(OWN):
         return
     try:
-        key = (code_of(problem, policy), problem.digest(), _shapes(policy))
+        shapes = tuple((name, np.shape(value)) for name, value in vars(policy).items())
+        key = (code_of(problem, policy), problem.digest(), shapes)
     except CannotLower:  # a policy that is compiled has code that can be followed
         return
     rounds = min(horizon, ROUNDS)
     if _tried.get(key, 0) < rounds:
         _play(problem, label, policy, rounds, seed)
         _tried[key] = rounds
-
-
-def _shapes(policy: Any) -> tuple[Any, ...]:
-    return tuple((name, np.shape(value)) for name, value in vars(policy).items())
 
 
 def _play(problem: Any, label: str, policy: Any, rounds: int, seed: int) -> None:

@@ -263,14 +263,15 @@ class Claim:
 
 
 class ClaimList(list[Claim]):
-    """The claims of a module: each stands at the function that tests it."""
+    """The claims of a module: each stands at the function that tests it, and its words are the docstring there."""
 
     def tested(
-        self, number: int, lines: str, words: str, ids: Iterable[str] = (), how: str = "simulation"
+        self, number: int, lines: str, ids: Iterable[str] = (), how: str = "simulation"
     ) -> Callable[[Test], Test]:
         """Add the claim that the decorated function tests, with the ids of the experiments whose results it reads."""
 
         def add(test: Test) -> Test:
+            words = " ".join((test.__doc__ or "").split())
             self.append(Claim(number, words, lines, how, test, tuple(dict.fromkeys(ids))))
             return test
 

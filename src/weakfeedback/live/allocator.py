@@ -260,11 +260,7 @@ class Allocator(Live):
         """Return the allocator that was saved to ``path``; it decides as if it had never stopped.
 
         A policy that was given as an object may have options that are not in the file: pass a fresh object. A file that
-        cannot be used raises `StateError`.
-
-        The file does not record ids that were issued after it was written. If there may be any (after a crash, or if
-        a second object was loaded from the same file), pass ``fresh_ids=True``: ids then continue after a random gap,
-        so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
+        cannot be used raises `StateError`. ``fresh_ids`` as for `Cascade.load`.
         """
         found: Allocator = persistence.load(cls, path, {}, policy, compiled, fresh_ids)
         return found

@@ -414,7 +414,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             The stages whose answers differed.
         far : numbers from 0 to 1, optional
             For a cascade with a ``metric``, instead of ``differ`` (which must then be empty): how far apart the pairs
-            (0, 1), (0, 2), ..., (1, 2), ... are. Disagreements are sampled as in `feedback`.
+            (0, 1), (0, 2), ..., (1, 2), ... are. USS-mean learns them as they are; others sample from them.
         costs : numbers >= 0, one per stage called, optional
             What the calls cost, if it differs from the stated costs.
         label : bools, one per stage called, or `Costed` of them, optional

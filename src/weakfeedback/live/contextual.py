@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.cascade.movement import Calibration
 from weakfeedback.live import persistence
 from weakfeedback.live.answers import (
     Comparer,
@@ -18,6 +19,7 @@ from weakfeedback.live.answers import (
     output_list,
     sorted_pairs,
 )
+from weakfeedback.live.audits import calibrated
 from weakfeedback.live.cascade import checked_terms, repr_of, settled_at
 from weakfeedback.live.cascade_report import make_report
 from weakfeedback.live.context_report import ContextualReport, context_explanation, make_context_report
@@ -338,6 +340,12 @@ class ContextualCascade(Live, Rounds):
         """Not available: which samples were compared depends on the samples, so nothing is proved for all of them."""
         self._offer("certificate")
 
+    def calibration(self, items: Any, truth: Any, alpha: float = 0.05) -> Calibration:
+        """Tell from labels how far the last stage is from calibrated, as `Cascade.calibration`: over all contexts."""
+        self._refuse_asynchronous()
+        self._refuse_elsewhere("weakfeedback.cascade.movement.calibration()")
+        return calibrated(Rows(items, "items"), truth, alpha, self._stages, self._game.code)
+
     def explain(self, id: int) -> str:
         """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
         record, terms = self._explained(id)
@@ -367,11 +375,7 @@ class ContextualCascade(Live, Rounds):
 
         The stages, ``combine``, ``compare``, ``metric`` and a feature map of your own are code and not in the file:
         pass them again. So is a policy of your own: pass a fresh object. A file that cannot be used raises
-        `StateError`.
-
-        The file does not record ids that were issued after it was written. If there may be any (after a crash, or if
-        a second object was loaded from the same file), pass ``fresh_ids=True``: ids then continue after a random gap,
-        so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
+        `StateError`. ``fresh_ids`` as for `Cascade.load`.
         """
         code = {
             "stages": stages,

@@ -36,6 +36,7 @@ BEFORE, NO_LABEL = 1, 12  # of the policy: the form before the call, and a label
 FIRST_CHECKS = 50  # comparisons after each of which the reference is called a second time,
 LATER = 0.25  # then with this chance
 ADDED = ("sure", "shadow", "groups", "reference", "background", "self_check")
+SHADOWED = "background must be left out with shadow, where the reference always answers"
 MEANINGS = (
     "agree=0.95 (at least 95 % of the answers are those of the last {noun}, or of reference=, as cheaply as possible), "
     "budget=... (money a request, on average; as few answers as possible differ) or error_cost=... (what a wrong "
@@ -69,7 +70,7 @@ def promise_of(size: int, noun: str, limits: Sequence[Any], names: Any, **chosen
         if not isinstance(chosen[name], bool):
             raise ValueError(f"{name} must be True or False, got {brief(chosen[name])}")
     if chosen["shadow"] and chosen["background"]:
-        raise ValueError("background must be left out with shadow, where the reference always answers")
+        raise ValueError(SHADOWED)
     return Promised(
         agree, budget, error_cost, size - 1 if reference is None else reference, names=known, **chosen
     )
@@ -122,8 +123,7 @@ class Promises:
     @property
     def promised(self) -> Promised | None:
         """What is promised now; None if nothing is."""
-        found: Promised | None = getattr(self._core.terms, "promise", None)
-        return found
+        return getattr(self._core.terms, "promise", None)
 
     def _keeps(self, what: str) -> Promised:
         promised = self.promised
@@ -153,12 +153,16 @@ class Promises:
         budget: float | None = None,
         error_cost: float | None = None,
         reference: int | str | None = None,
+        shadow: bool | None = None,
+        paused: bool | None = None,
     ) -> None:
         """Promise something else from the next request on: another share, budget or price of an error, or reference.
 
         What was earned and spent before stays. ``budget`` takes the place of ``agree`` and ``error_cost``, and each of
         these that of ``budget``. After a change of the reference the comparisons with the old one are dropped, and it
-        answers everything until some are made with the new one. With a journal this is an event.
+        answers everything until some are made with the new one. ``shadow`` lets the reference answer everything while
+        the report says what would have been, or (False) turns the promise on; open decisions are cancelled. ``paused``
+        lets it answer everything, and nothing is learned, until it is False again. With a journal this is an event.
         """
         promised = self._keeps("promise")
         size = len(self._stages)
@@ -172,7 +176,17 @@ class Promises:
         body |= given
         chosen = stage_called("reference", reference, self._words.names, size, self._noun)
         body["reference"] = promised.reference if chosen is None else chosen
-        if body != {**promised.limits(), "reference": promised.reference}:
+        modes = {"shadow": shadow, "paused": paused}
+        for name, mode in modes.items():
+            if mode is not None and not isinstance(mode, bool):
+                raise ValueError(f"{name} must be True or False, got {brief(mode)}")
+        if shadow and promised.background:
+            raise ValueError(SHADOWED)
+        body |= {name: mode for name, mode in modes.items() if mode not in (None, getattr(promised, name))}
+        if "shadow" in body:
+            self._core.alter_anew("promise", body, "shadow mode")
+            self._wait()  # type: ignore[attr-defined]
+        elif body != {**promised.limits(), "reference": promised.reference}:
             self._alter("promise", body)  # type: ignore[attr-defined]
 
     def forfeit(self) -> None:
@@ -194,8 +208,7 @@ class Promises:
             raise ValueError(
                 f"alpha must be {DELTA:g}, for which a promise keeps its books, got {brief(alpha)}"
             )
-        found: PromiseCertificate = self._core.view(lambda view: certificate_of(view, self._words))
-        return found
+        return self._core.view(lambda view: certificate_of(view, self._words))
 
     def risk(self, id: int) -> float | None:
         """Return the estimated risk that the answer of a request differs: 0 if the reference gave it.
@@ -203,8 +216,7 @@ class Promises:
         For the last 1000 requests of this object; None for others, and where nothing was learned yet.
         """
         self._keeps("risk")
-        found: float | None = self._core.view(lambda view: risk_of(view, id))
-        return found
+        return self._core.view(lambda view: risk_of(view, id))
 
     def unseen(self, group: Any = None) -> None:
         """Let an answer of another model go out because the reference failed: nobody compares it, so it counts as

@@ -636,11 +636,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         """Return the router that was saved to ``path``; it decides as if it had never stopped.
 
         The models, ``compare`` and ``metric`` are code and not in the file: pass them again. So is a policy of your
-        own: pass a fresh object. A file that cannot be used raises `StateError`.
-
-        The file does not record ids that were issued after it was written. If there may be any (after a crash, or if
-        a second object was loaded from the same file), pass ``fresh_ids=True``: ids then continue after a random gap,
-        so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
+        own: pass a fresh object. A file that cannot be used raises `StateError`. ``fresh_ids`` as for `Cascade.load`.
         """
         code = {"models": models, "compare": compare, "metric": metric}
         found: Router = persistence.load(cls, path, code, policy, compiled, fresh_ids)

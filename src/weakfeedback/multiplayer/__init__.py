@@ -1,6 +1,6 @@
 """Players that share arms and cannot communicate (thesis, chapter 5)."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weakfeedback.multiplayer.kl_lucb import KlLucb, TopArms, top_arms
 from weakfeedback.multiplayer.problem import MultiplayerProblem
@@ -18,11 +18,4 @@ if TYPE_CHECKING:
 
 # and the policies, which are imported when first used
 __all__ = ["KlLucb", "MultiplayerProblem", "TopArms", "top_arms", *SETTING.policies.classes]
-
-
-def __getattr__(name: str) -> type[Any]:
-    return SETTING.policies.export(__name__, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = SETTING.policies.exported(__name__, __all__)

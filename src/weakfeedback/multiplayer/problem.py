@@ -185,8 +185,7 @@ class MultiplayerProblem(FrozenProblem):
 
     def present(self, slot: int) -> np.ndarray:
         """Return for each player whether it is there in a slot; the first slot is 0."""
-        found: np.ndarray = (self._first <= slot) & (slot < self._beyond)
-        return found
+        return (self._first <= slot) & (slot < self._beyond)
 
     def measures(self, counts: Any) -> dict[str, np.ndarray]:
         """Turn the counts of the round loop, shape (..., counts), into measures of shape (...).
@@ -330,8 +329,7 @@ def _best_value(means: np.ndarray, there: np.ndarray) -> float:
 
 def _share(regret: np.ndarray, best: np.ndarray) -> np.ndarray:
     """Return the part of the best that was earned."""
-    found: np.ndarray = 1.0 - regret / np.where(best > 0.0, best, np.inf)
-    return found
+    return 1.0 - regret / np.where(best > 0.0, best, np.inf)
 
 
 def _jain(gained: np.ndarray, slots: np.ndarray) -> np.ndarray:

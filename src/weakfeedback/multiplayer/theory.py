@@ -249,8 +249,7 @@ def _ordered(problem: MultiplayerProblem) -> np.ndarray:
     """Return the means, largest first; these bounds are for a fixed team of players that all have the same means."""
     if problem.is_open:
         raise ValueError(f"problem must be one of a fixed team with equal means, got {problem!r}")
-    found: np.ndarray = np.sort(problem.means)[::-1]
-    return found
+    return np.sort(problem.means)[::-1]
 
 
 def _inverse(value: float) -> float:

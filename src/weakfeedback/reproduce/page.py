@@ -130,7 +130,7 @@ def _title(claims: Iterable[dict[str, Any]]) -> str:
     if not outcomes:
         return f"{THESIS}: experiments without claims"
     held = sum(outcome in HOLDS for outcome in outcomes)
-    return f"{THESIS}: {held} of {len(outcomes)} {'claim' if len(outcomes) == 1 else 'claims'} reproduced"
+    return f"{THESIS}: {held} of {counted(len(outcomes), 'claim')} reproduced"
 
 
 def _summary(claims: Mapping[int, dict[str, Any]]) -> list[tuple[str, str, list[dict[str, Any]]]]:
@@ -138,12 +138,12 @@ def _summary(claims: Mapping[int, dict[str, Any]]) -> list[tuple[str, str, list[
     outcomes = {number: claim["outcome"] for number, claim in claims.items()}
     counts = Counter(outcomes.values())
     read = f", {counts['with-reading']} of them as interpreted" if counts["with-reading"] else ""
-    held = counts["reproduced"] + counts["with-reading"]
+    held, failed = counts["reproduced"] + counts["with-reading"], counts["not-reproduced"]
     parts = [
-        ("What holds", f"{_claims(held)} {'holds' if held == 1 else 'hold'}{read}.", HELD),
+        ("What holds", f"{counted(held, 'claim')} {'holds' if held == 1 else 'hold'}{read}.", HELD),
         (
             "What does not",
-            f"{_claims(counts['not-reproduced'])} {'does' if counts['not-reproduced'] == 1 else 'do'} not hold, and "
+            f"{counted(failed, 'claim')} {'does' if failed == 1 else 'do'} not hold, and "
             f"{counts['inconclusive']} {'is' if counts['inconclusive'] == 1 else 'are'} undecided.",
             FAILED,
         ),
@@ -158,10 +158,6 @@ def _summary(claims: Mapping[int, dict[str, Any]]) -> list[tuple[str, str, list[
         if (count and outcomes) or sentences:
             made.append((heading, count, sentences))
     return made
-
-
-def _claims(count: int) -> str:
-    return f"{count} {'claim' if count == 1 else 'claims'}"
 
 
 def _columns(views: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -355,12 +351,11 @@ def _sentence(note: str) -> str:
 
 
 def _describe_run(choice: Choice, note: Manifest, results: Mapping[str, Results]) -> str:
-    count = len(choice.experiments)
     played = [experiment for experiment in choice.experiments if experiment.id in results]
     rounds = sum(e.horizon * replications(e, note.quick) * len(e.policies) for e in played)
     return (
         f"Every claim of the thesis in its words, with the experiment that tests it and what came out. "
-        f"{count} {'experiment' if count == 1 else 'experiments'}, {_format_count(rounds)} simulated rounds."
+        f"{counted(len(choice.experiments), 'experiment')}, {_format_count(rounds)} simulated rounds."
     )
 
 

@@ -1,6 +1,6 @@
 """Models that can be called alone: which one to trust, learned from comparisons bought only when worth the price."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weakfeedback.routing.problem import RoutingProblem
 from weakfeedback.routing.setting import SETTING
@@ -13,11 +13,4 @@ if TYPE_CHECKING:
 
 # and the policies, which are imported when first used
 __all__ = ["RoutingProblem", *SETTING.policies.classes]
-
-
-def __getattr__(name: str) -> type[Any]:
-    return SETTING.policies.export(__name__, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = SETTING.policies.exported(__name__, __all__)

@@ -149,16 +149,19 @@ GIVEN: dict[str, Callable[[Incoming], Any]] = {
 }
 
 
-def offer(route: str, scope: str, work: Any, body: Any = None, answer: Any = None, **more: Any) -> Operation:
+def offer(
+    route: str, scope: str, work: Any, answer: Any = None, problems: tuple[str, ...] = (), **more: Any
+) -> Operation:
     """Return the operation of a route, its method and its path, that does ``work``.
 
-    That is a function of a `Incoming`, or a method of `Service`, called with what its signature names.
+    That is a function of a `Incoming`, or a method of `Service`, called with what its signature names: the body is of
+    the model that it says of ``given``.
     """
     method, _, path = route.partition(" ")
     summary = work.__doc__.splitlines()[0]
     first, *arguments = inspect.signature(work).parameters.values()
     if first.name == "call":
-        return Operation(method, path, scope, work, summary, body, answer, **more)
+        return Operation(method, path, scope, work, summary, answer=answer, problems=problems, **more)
     known = {one.name: one.default for one in arguments if one.kind is not one.KEYWORD_ONLY}
     getters = [GIVEN[name] for name in known if name in GIVEN]
     query = {name: default for name, default in known.items() if name not in GIVEN}
@@ -169,7 +172,9 @@ def offer(route: str, scope: str, work: Any, body: Any = None, answer: Any = Non
 
     handle.__name__ = more.pop("named", work.__name__)
     more |= {"optional": known.get("given", True) is None, "keyed": "key" in known, "query": query}
-    return Operation(method, path, scope, handle, summary, body, answer, **more)
+    model = next((str(one.annotation).partition(" ")[0] for one in arguments if one.name == "given"), None)
+    body = None if model is None else getattr(models, model)
+    return Operation(method, path, scope, handle, summary, body, answer, problems, **more)
 
 
 # -- those that are more than a method of the service
@@ -254,152 +259,109 @@ CLOSED = ("conflict", "expired", "cancelled")
 OUTPUTS = (*UNKNOWN, "not_offered", "wrong_outputs", "label_too_long")
 ROWS = (*OUTPUTS, "conflict", *KEYS)
 
-OPERATIONS = [  # the busiest first: routes are tried in this order
+# route, scope, work, answer, problems; the busiest first: routes are tried in this order
+OPERATIONS = [
     offer(
         f"POST {ONE}/decide",
         "use",
         Service.decide,
-        models.DecideRequest,
         models.DecisionAnswer | models.DecisionsAnswer,
-        problems=(*OPENING, "wrong_context", *KEYS, "too_many_items"),
+        (*OPENING, "wrong_context", *KEYS, "too_many_items"),
     ),
     offer(
         f"POST {DECIDED}/feedback",
         "use",
         Service.feedback,
-        models.FeedbackRequest,
         models.FeedbackAnswer,
-        problems=(*DECISION, "not_offered", *CLOSED, "wrong_outputs", "wrong_label", "label_too_long"),
+        (*DECISION, "not_offered", *CLOSED, "wrong_outputs", "wrong_label", "label_too_long"),
     ),
     offer(
         f"POST {ONE}/feedback",
         "use",
         Service.feedback_batch,
-        models.FeedbackBatch,
         models.FeedbackBatchAnswer,
-        problems=(*UNKNOWN, "too_many_items"),
+        (*UNKNOWN, "too_many_items"),
     ),
     offer(
         f"POST {DECIDED}/cancel",
         "use",
         Service.cancel,
-        models.CancelRequest,
         models.CancelAnswer,
-        problems=(*DECISION, "conflict", "expired"),
+        (*DECISION, "conflict", "expired"),
     ),
-    offer(
-        f"POST {ONE}/begin",
-        "use",
-        Service.begin,
-        models.BeginRequest,
-        models.StepAnswer,
-        problems=(*OPENING, *KEYS, "wrong_context"),
-    ),
+    offer(f"POST {ONE}/begin", "use", Service.begin, models.StepAnswer, (*OPENING, *KEYS, "wrong_context")),
     offer(
         f"POST {DECIDED}/tell",
         "use",
         Service.tell,
-        models.TellRequest,
         models.StepAnswer,
-        problems=(*DECISION, *CLOSED, "not_offered", "wrong_outputs", "label_too_long"),
+        (*DECISION, *CLOSED, "not_offered", "wrong_outputs", "label_too_long"),
     ),
-    offer(
-        f"POST {ONE}/calibrate",
-        "admin",
-        Service.calibrate,
-        models.CalibrateRequest,
-        models.WarmStartAnswer,
-        problems=ROWS,
-    ),
-    offer("GET /v1/learners", "read", Service.infos, answer=models.LearnerList, named="learners"),
-    offer(f"GET {ONE}", "read", Service.info, answer=models.LearnerInfo, problems=UNKNOWN, named="learner"),
+    offer(f"POST {ONE}/calibrate", "admin", Service.calibrate, models.WarmStartAnswer, ROWS),
+    offer("GET /v1/learners", "read", Service.infos, models.LearnerList, named="learners"),
+    offer(f"GET {ONE}", "read", Service.info, models.LearnerInfo, UNKNOWN, named="learner"),
     offer(
         f"PUT {ONE}",
         "admin",
         create,
-        CONFIG,
         models.LearnerInfo,
+        ("exists", "too_many_learners", "too_many_stages"),
+        body=CONFIG,
         statuses=(201, 200),
-        problems=("exists", "too_many_learners", "too_many_stages"),
     ),
-    offer(
-        f"PATCH {ONE}/costs",
-        "admin",
-        Service.recost,
-        models.CostsRequest,
-        models.LearnerInfo,
-        problems=(*UNKNOWN, "not_offered"),
-    ),
+    offer(f"PATCH {ONE}/costs", "admin", Service.recost, models.LearnerInfo, (*UNKNOWN, "not_offered")),
     offer(
         f"PATCH {ONE}/models",
         "admin",
         Service.change_models,
-        models.ModelsRequest,
         models.LearnerInfo,
-        problems=(*UNKNOWN, "not_offered", "too_many_stages", "conflict", *KEYS),
+        (*UNKNOWN, "not_offered", "too_many_stages", "conflict", *KEYS),
     ),
-    offer(f"DELETE {ONE}", "admin", Service.archive, answer=models.LearnerInfo, problems=UNKNOWN),
-    offer(f"GET {ONE}/decisions", "read", Service.decisions, answer=models.DecisionPage, problems=UNKNOWN),
-    offer(f"GET {DECIDED}", "read", Service.decision, answer=models.DecisionState, problems=DECISION),
+    offer(f"DELETE {ONE}", "admin", Service.archive, models.LearnerInfo, UNKNOWN),
+    offer(f"GET {ONE}/decisions", "read", Service.decisions, models.DecisionPage, UNKNOWN),
+    offer(f"GET {DECIDED}", "read", Service.decision, models.DecisionState, DECISION),
     offer(
         f"GET {DECIDED}/explain",
         "read",
         Service.explain,
-        answer=models.ExplainAnswer,
-        problems=(*UNKNOWN, "not_explained", "not_offered", "unknown_decision"),
+        models.ExplainAnswer,
+        (*UNKNOWN, "not_explained", "not_offered", "unknown_decision"),
     ),
-    offer(
-        f"GET {ONE}/report",
-        "read",
-        report,
-        answer=models.ReportAnswer,
-        problems=UNKNOWN,
-        also=("text/plain",),
-    ),
+    offer(f"GET {ONE}/report", "read", report, models.ReportAnswer, UNKNOWN, also=("text/plain",)),
     offer(
         f"GET {ONE}/certificate",
         "read",
         Service.certificate,
-        answer=models.CertificateAnswer,
-        problems=(*UNKNOWN, "not_offered"),
+        models.CertificateAnswer,
+        (*UNKNOWN, "not_offered"),
     ),
     offer(
         f"POST {ONE}/warm-start",
         "admin",
         Service.warm_start,
-        models.WarmStartRequest,
         models.WarmStartAnswer,
-        problems=(*UNKNOWN, "not_offered", "decision_open", "wrong_outputs", "wrong_context", *ROWS),
+        (*UNKNOWN, "not_offered", "decision_open", "wrong_outputs", "wrong_context", *ROWS),
     ),
-    offer(
-        f"POST {ONE}/audits", "admin", Service.audit, models.AuditRequest, models.AuditAnswer, problems=ROWS
-    ),
+    offer(f"POST {ONE}/audits", "admin", Service.audit, models.AuditAnswer, ROWS),
     offer(
         f"POST {AUDITED}/labels",
         "admin",
         Service.audit_labels,
-        models.AuditLabels,
         models.AuditAnswer,
-        problems=(*UNKNOWN, "unknown_audit", "wrong_label", "label_too_long", "conflict"),
+        (*UNKNOWN, "unknown_audit", "wrong_label", "label_too_long", "conflict"),
     ),
-    offer(
-        f"GET {AUDITED}",
-        "admin",
-        Service.audit_told,
-        answer=models.AuditAnswer,
-        problems=(*UNKNOWN, "unknown_audit"),
-    ),
+    offer(f"GET {AUDITED}", "admin", Service.audit_told, models.AuditAnswer, (*UNKNOWN, "unknown_audit")),
     offer(
         f"GET {ONE}/events",
         "admin",
         events,
-        answer=models.EventPage,
-        problems=(*UNKNOWN, "forgotten"),
+        models.EventPage,
+        (*UNKNOWN, "forgotten"),
         query=LOGGED,
         also=("application/x-ndjson",),
     ),
-    offer("GET /health/live", "none", live, answer=models.Health),
-    offer("GET /health/ready", "none", ready, answer=models.Health, statuses=(200, 503)),
+    offer("GET /health/live", "none", live, models.Health),
+    offer("GET /health/ready", "none", ready, models.Health, statuses=(200, 503)),
     offer("GET /metrics", "read", metrics, also=("text/plain",)),
 ]
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import struct
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
+log = logging.getLogger("weakfeedback.serve")
 UPGRADE = b"weakfeedback-line"
 ACCEPTED = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %s\r\n\r\n" % UPGRADE
 FRAME = struct.Struct("!IIIH")  # bytes of the head, bytes of the body, number, status of an answer
@@ -121,7 +123,7 @@ class AnsweringLine(Frames):
     async def _run(self, number: int, scope: Any, body: bytes) -> None:
         begun: dict[str, Any] = {}
         pieces = list[bytes]()
-        given = [body]
+        given, is_answered = [body], False
 
         async def receive() -> dict[str, Any]:
             if given:
@@ -130,17 +132,23 @@ class AnsweringLine(Frames):
             raise AssertionError
 
         async def send(message: Any) -> None:
+            nonlocal is_answered
             if message["type"] == "http.response.start":
                 begun.update(message)
                 return
             pieces.append(message.get("body", b""))
             if not message.get("more_body", False):
-                headers = begun.get("headers", ())
-                self.put(
-                    number, begun["status"], [part for pair in headers for part in pair], b"".join(pieces)
-                )
+                is_answered = True
+                flat = [part for pair in begun.get("headers", ()) for part in pair]
+                self.put(number, begun["status"], flat, b"".join(pieces))
 
-        await self._app(scope, receive, send)
+        try:
+            await self._app(scope, receive, send)
+        except Exception:
+            log.exception("a request of another instance failed")
+        finally:
+            if not is_answered:  # nobody may wait for ever
+                self.put(number, 500, (b"content-length", b"0"), b"")
 
     def leave(self) -> None:
         """Ask for no more requests."""

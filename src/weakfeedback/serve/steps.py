@@ -266,6 +266,13 @@ class Steps:
                 retry_after=1,
             ) from None
 
+    def later(self, future: asyncio.Future[Any] | None) -> Callable[[], Awaitable[Any]]:
+        """Return what waits for a commit as `wait` does, as often as it is called, or never: the caller may be gone."""
+        if future is None:
+            return lambda: self.wait(None)
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # it counts as retrieved
+        return lambda: self.wait(asyncio.shield(future))
+
     async def confirm(self, learner: Learner, told: Told) -> Told:
         """Return what was read from memory once all of it is stored, and if the store is still owned.
 

@@ -53,11 +53,17 @@ class Policies(Mapping[str, type]):
         found = {place.partition(":")[2]: name for name, place in reversed(self._places.items())}
         return dict(sorted(found.items()))
 
-    def export(self, package: str, name: str) -> type:
-        """Return the class called ``name``, for a package that exports the policies by ``__getattr__``."""
-        if name not in self.classes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return self[self.classes[name]]
+    def exported(
+        self, package: str, names: Sequence[str]
+    ) -> tuple[Callable[[str], type[Any]], Callable[[], list[str]]]:
+        """Return the ``__getattr__`` and ``__dir__`` of a package that exports the policies among other ``names``."""
+
+        def found(name: str) -> type[Any]:
+            if name not in self.classes:
+                raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            return self[self.classes[name]]
+
+        return found, lambda: sorted(names)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Where an inner part of Numba or NumPy is missing, something else takes its place, and the numbers stay the same."""
 
-import os
-import subprocess
 import sys
 
 import numpy as np
@@ -12,6 +10,7 @@ from numba.experimental import structref
 from tests.engine._numba.drawing import Drawing, play
 from tests.engine.test_team import DRAWN, Odd, drawn, outcome
 from tests.engine.test_team import PROBLEM as TEAM_PROBLEM
+from tests.rig.processes import printed
 
 from weakfeedback.engine.compiler import cache, team
 from weakfeedback.engine.compiler._numba import borrowed, parts, stream
@@ -72,11 +71,8 @@ print(knapsack([0.9, 0.6, 0.4], [0.6, 0.55, 0.45], 1.0).tolist())
 
 def run_without(missing, program, tmp_path):
     """What a program prints in a process in which something is missing from the start."""
-    known = {**os.environ, "WEAKFEEDBACK_CACHE": str(tmp_path)}
-    command = [sys.executable, "-W", "error", "-c", f"{missing}\n{program}"]
-    done = subprocess.run(command, env=known, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    environment = {"WEAKFEEDBACK_CACHE": str(tmp_path)}
+    return printed("-W", "error", "-c", f"{missing}\n{program}", environment=environment).splitlines()
 
 
 def test_the_same_numbers_where_methods_cannot_be_parts(tmp_path):

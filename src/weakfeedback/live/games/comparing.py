@@ -63,8 +63,7 @@ def sampled_rows(body: dict[str, Any], last: int, rng: np.random.Generator) -> l
 
 def pairs_in(differ: np.ndarray) -> list[list[int]]:
     """Return the pairs of a matrix."""
-    found: list[list[int]] = np.argwhere(differ).tolist()
-    return found
+    return np.argwhere(differ).tolist()
 
 
 def upper(matrix: np.ndarray) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weakfeedback.journal import Event
@@ -25,19 +25,17 @@ async def decide(
     Several are made in one commit. A repeated key returns the same ones.
     """
     many = given is not None and (given.count is not None or given.contexts is not None)
-    told, future = await _decide(service, name, given, key)
+    told, future = await decide_ahead(service, name, given, key)
     await service.steps.wait(future)
     return {"decisions": told} if many else told[0]
 
 
 async def decide_ahead(
     service: Service, name: str, given: DecideRequest | None = None, key: str | None = None
-) -> tuple[dict[str, Any], Callable[[], Awaitable[Any]]]:
-    """Make one decision; return it, and what to wait for before it is revealed: its commit."""
-    told, future = await _decide(service, name, given, key)
-    if future is not None:
-        future.add_done_callback(_retrieve)  # the caller may be gone by then
-    return told[0], lambda: service.steps.wait(None if future is None else asyncio.shield(future))
+) -> tuple[list[dict[str, Any]], asyncio.Future[Any] | None]:
+    """Make decisions; return them, and the future of their commit, before which they must not be revealed."""
+    learner, contexts = service.learner(name), _contexts(given)
+    return await _open(service, learner, learner.decide, (contexts,), contexts, key)
 
 
 async def begin(
@@ -53,13 +51,6 @@ async def begin(
     await service.steps.wait(future)
     answer = {"id": told["id"], "stage": told["stage"], "name": told["name"], "answer": None}
     return answer | {"expires": told["expires"], "repeated": told["repeated"]}
-
-
-async def _decide(
-    service: Service, name: str, given: DecideRequest | None, key: str | None
-) -> tuple[list[dict[str, Any]], asyncio.Future[Any] | None]:
-    learner, contexts = service.learner(name), _contexts(given)
-    return await _open(service, learner, learner.decide, (contexts,), contexts, key)
 
 
 async def _open(
@@ -137,9 +128,3 @@ def _contexts(given: DecideRequest | None) -> list[Any]:
     count = 1 if given.count is None else given.count
     check_batch(count)
     return [given.context if given.group is None else given.group] * count
-
-
-def _retrieve(future: asyncio.Future[Any]) -> None:
-    """Mark an error as retrieved, if no caller waits for it."""
-    if not future.cancelled():
-        future.exception()

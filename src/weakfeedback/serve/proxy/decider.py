@@ -95,7 +95,8 @@ class Decider:
         ``told`` is what is known of the request, the fields of a `DecideRequest`.
         """
         given = DecideRequest(**told) if told else None
-        found, commit = await self._ask(self._service.decide_ahead(learner, given, key))
+        (found,), future = await self._ask(self._service.decide_ahead(learner, given, key))
+        commit = self._service.steps.later(future)
         place = self._places[learner]
         call = tuple(place[name] for name in found["call"])
         waits = found["expires"] is not None and not found["repeated"]
@@ -122,6 +123,12 @@ class Decider:
     async def unseen(self, learner: str, group: str | None) -> bool:
         """Count an answer that nobody can compare with the reference, which failed; whether it may go out."""
         return bool(await self._ask(self._service.unseen(learner, group)))
+
+    def is_shadowed(self, learner: str) -> bool:
+        """Whether a promise is in the shadow now: then what goes out is no part of it."""
+        known = self._service.learners.get(learner)
+        promised = None if known is None else getattr(known.core.terms, "promise", None)
+        return promised is not None and bool(promised.shadow)
 
     def risk(self, learner: str, id: int) -> float | None:
         """Return the estimated risk that an answer differs from the reference's, None where none is promised."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -92,15 +92,11 @@ def _experiment(
         replications=runs,
         seed=1,
         marks=100,
-        facts=_facts,
+        facts=lambda problem: {"K": problem.arms, "N": problem.players},
         deviations=(OURS, NO_BOUND),
         measures=("regret", "share"),
         nanoseconds=3_000.0,
     )
-
-
-def _facts(problem: Any) -> dict[str, Any]:
-    return {"K": problem.arms, "N": problem.players}
 
 
 def _all_experiments() -> list[Experiment]:

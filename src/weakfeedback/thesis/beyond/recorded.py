@@ -97,8 +97,7 @@ def _rates(groups: np.ndarray | None, differ: np.ndarray) -> np.ndarray:
     if groups is None:
         return np.full(len(differ), -differ.mean())
     places = np.unique(groups, return_inverse=True)[1].ravel()
-    found: np.ndarray = -(np.bincount(places, differ) / np.bincount(places))[places]
-    return found
+    return -(np.bincount(places, differ) / np.bincount(places))[places]
 
 
 def _within(

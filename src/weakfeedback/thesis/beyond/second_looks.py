@@ -115,8 +115,7 @@ EXPERIMENTS = {
 def totals(results: Results, label: str) -> np.ndarray:
     """Return money plus errors of every run."""
     best = float(results.about["facts"]["best"])
-    found: np.ndarray = results.values(label)[:, -1] + best * int(results.about["horizon"])
-    return found
+    return results.values(label)[:, -1] + best * int(results.about["horizon"])
 
 
 def rows(run: Mapping[str, Results]) -> list[list[float | str]]:

@@ -52,16 +52,12 @@ CLAIMS = ClaimList()
 each = functools.partial(evidence.each, lambda name: name.removeprefix("ch2-").removeprefix("compare-"))
 
 
-@CLAIMS.tested(
-    1,
-    "632",
-    "regret of USS-UCB and USS-TS is always lower than the heuristic algorithm in Hanawal et al.",
-    COMPARISONS,
-)
+@CLAIMS.tested(1, "632", COMPARISONS)
 def below_the_heuristic(run: Run) -> Finding:
+    """regret of USS-UCB and USS-TS is always lower than the heuristic algorithm in Hanawal et al."""
     parts = []
     for policy in (UCB, TS):
-        parts += each(run, COMPARISONS, functools.partial(_below_heuristic, policy))
+        parts += each(run, COMPARISONS, lambda name, r, p=policy: lower(f"{p} on {name}", r, p, HEURISTIC))  # type: ignore[misc]
     parts += each(
         run,
         COMPARISONS,
@@ -77,17 +73,14 @@ def below_the_heuristic(run: Run) -> Finding:
     )
 
 
-def _below_heuristic(policy: str, name: str, results: Results) -> Part:
-    return lower(f"{policy} on {name}", results, policy, HEURISTIC)
-
-
 def _as_good(name: str, results: Results, first: str, second: str) -> Part:
     a, b = results.values(first)[:, -1], results.values(second)[:, -1]
     return same(name, a - b, max(0.05 * b.mean(), 1.0), note=f"{a.mean():.4g} and {b.mean():.4g}")
 
 
-@CLAIMS.tested(2, "632", "regret of USS-TS is always lower than USS-UCB", COMPARISONS)
+@CLAIMS.tested(2, "632", COMPARISONS)
 def thompson_below_ucb(run: Run) -> Finding:
+    """regret of USS-TS is always lower than USS-UCB"""
     return Finding(
         tuple(each(run, COMPARISONS, lambda name, r: lower(name, r, TS, UCB))),
         summary="Where the last arm is optimal (bsc-4, pima-4, heart-4) USS-UCB never leaves it and has no regret; "
@@ -95,8 +88,10 @@ def thompson_below_ucb(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(3, "1263", "USS-TS outperforms other algorithms with large margins", REAL)
+@CLAIMS.tested(3, "1263", REAL)
 def large_margins(run: Run) -> Finding:
+    """USS-TS outperforms other algorithms with large margins"""
+
     def part(name: str, r: Results) -> Part:
         ts, ucb = r.values(TS)[:, -1], r.values(UCB)[:, -1]
         note = joined(f"{TS} {ts.mean():.4g}, {UCB} {ucb.mean():.4g}", stand_in(r))
@@ -117,8 +112,10 @@ def large_margins(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(7, "1281, 4726", "any instance that satisfies WD property has sub-linear regret", COMPARISONS)
+@CLAIMS.tested(7, "1281, 4726", COMPARISONS)
 def every_dominant_one_sublinear(run: Run) -> Finding:
+    """any instance that satisfies WD property has sub-linear regret"""
+
     def part(name: str, r: Results) -> Part | None:
         return sublinear(name, r, TS) if r.about["facts"]["weak_dominance"] else None
 
@@ -132,26 +129,19 @@ def _wrong_gap(results: Results) -> float:
     return found
 
 
-@CLAIMS.tested(
-    8,
-    "1281",
-    "the regret of USS-TS is linear for the Instance 5 as it does not satisfy WD property",
-    COMPARISONS,
-)
+@CLAIMS.tested(8, "1281", COMPARISONS)
 def linear_without_dominance(run: Run) -> Finding:
+    """the regret of USS-TS is linear for the Instance 5 as it does not satisfy WD property"""
     ids = [f"ch2-compare-{name}" for name in WITHOUT_DOMINANCE]
     parts = each(run, ids, lambda name, r: linear(name, r, TS, _wrong_gap(r)))
     printed = each(run, ["ch2-compare-heart-5-as-printed"], lambda name, r: reverse(sublinear(name, r, TS)))
     return Finding((*parts, beside(printed[0], "has weak dominance")), reading=HEART_5)
 
 
-@CLAIMS.tested(
-    9,
-    "1301",
-    "When WD property does not hold for any problem instance, USS-TS treats a sub-optimal arm as the optimal arm",
-    (*COMPARISONS, *SWEEP),
-)
+@CLAIMS.tested(9, "1301", (*COMPARISONS, *SWEEP))
 def wrong_arm_taken(run: Run) -> Finding:
+    """When WD property does not hold for any problem instance, USS-TS treats a sub-optimal arm as the optimal arm"""
+
     def part(name: str, r: Results) -> Part | None:
         facts = r.about["facts"]
         if facts["weak_dominance"]:
@@ -204,13 +194,9 @@ def _select_sweep(dominant: bool) -> list[str]:
     return [name for name in SWEEP if ch2.EXPERIMENTS[name].problem()[0].weak_dominance == dominant]
 
 
-@CLAIMS.tested(
-    10,
-    "1301",
-    "as C_j - C_i* increases, the regret will also increase due to selection of sub-optimal arm by USS-TS",
-    SWEEP,
-)
+@CLAIMS.tested(10, "1301", SWEEP)
 def grows_without_dominance(run: Run) -> Finding:
+    """as C_j - C_i* increases, the regret will also increase due to selection of sub-optimal arm by USS-TS"""
     return Finding(
         tuple(_steps(run, _select_sweep(dominant=False), grows=True)),
         reading="where xi is far enough from 0 for 10 000 rounds to show its sign. Closer to 0 the regret falls "
@@ -218,8 +204,10 @@ def grows_without_dominance(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(12, "1318", "there is a transition at xi = 0", SWEEP)
+@CLAIMS.tested(12, "1318", SWEEP)
 def transition_at_zero(run: Run) -> Finding:
+    """there is a transition at xi = 0"""
+
     def part(name: str, r: Results) -> Part:
         if r.about["facts"]["xi"] > 0.0:
             found = sublinear(f"{name} sub-linear", r, TS)
@@ -234,26 +222,19 @@ def transition_at_zero(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    13,
-    "1318, 732",
-    "the stronger the WD property (large value of xi) for the problem instance, easier it is to identify the "
-    "optimal arm and, hence the less regret is incurred by USS-TS",
-    SWEEP,
-)
+@CLAIMS.tested(13, "1318, 732", SWEEP)
 def less_with_larger_xi(run: Run) -> Finding:
+    """the stronger the WD property (large value of xi) for the problem instance, easier it is to identify the optimal
+    arm and, hence the less regret is incurred by USS-TS"""
     parts = _steps(run, _select_sweep(dominant=True), grows=False)
     return Finding(tuple(dataclasses.replace(part, counts=True) for part in parts))
 
 
-@CLAIMS.tested(
-    14,
-    "860, 1413",
-    "tempting to use lower confidence [...] However, such a change can make the algorithm converge to a "
-    "sub-optimal arm",
-    ("ch2-lower-bsc-2", "ch2-lower-bsc-4"),
-)
+@CLAIMS.tested(14, "860, 1413", ("ch2-lower-bsc-2", "ch2-lower-bsc-4"))
 def stuck(run: Run) -> Finding:
+    """tempting to use lower confidence [...] However, such a change can make the algorithm converge to a sub-optimal
+    arm"""
+
     def part(name: str, r: Results) -> Part:
         gaps = r.about["facts"]["gaps"]
         return linear(name, r, LCB, min(gap for gap in gaps if gap > 0.0))
@@ -267,12 +248,11 @@ def stuck(run: Run) -> Finding:
 
 
 @CLAIMS.tested(
-    15,
-    "963",
-    "f(t) and alpha control the exploration in USS-UCB. The larger the value, the more will be the exploration",
-    tuple(f"ch2-{kind}-{instance}" for kind in ("alpha", "f") for instance in ch2.SWEPT),
+    15, "963", tuple(f"ch2-{kind}-{instance}" for kind in ("alpha", "f") for instance in ch2.SWEPT)
 )
 def more_exploration(run: Run) -> Finding:
+    """f(t) and alpha control the exploration in USS-UCB. The larger the value, the more will be the exploration"""
+
     def explored(r: Results, policy: str) -> np.ndarray:
         later = range(r.about["facts"]["optimal_arm"] + 1, len(r.about["facts"]["gaps"]))
         return sum((r.values(policy, f"pulls_{j}")[:, -1] for j in later), np.zeros(1))
@@ -291,13 +271,10 @@ def more_exploration(run: Run) -> Finding:
     return Finding(tuple(parts), summary="Exploration is counted as rounds at arms after the optimal one.")
 
 
-@CLAIMS.tested(
-    18,
-    "622, 784, 835",
-    "the requirement of arms being ordered by error rate in the USS problem is unnecessary",
-    ("ch2-order-unordered-1",),
-)
+@CLAIMS.tested(18, "622, 784, 835", ("ch2-order-unordered-1",))
 def order_not_needed(run: Run) -> Finding:
+    """the requirement of arms being ordered by error rate in the USS problem is unnecessary"""
+
     def both(name: str, r: Results) -> list[Part]:
         return [sublinear(f"{policy} on {name}", r, policy) for policy in (TS, UCB)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
@@ -178,22 +177,11 @@ def _make_test(
     place: str,
     make: Callable[[], CascadeProblem],
     policies: dict[str, Callable[[Any], Any]],
-    horizon: int = 10_000,
-    replications: int = 100,
-    bounds: bool = True,
+    **options: Any,
 ) -> Experiment:
-    return Experiment(
-        f"ch2-{name}",
-        title,
-        place,
-        "cascade",
-        policies,
-        make=make,
-        horizon=horizon,
-        replications=replications,
-        facts=_facts_and_bounds(horizon) if bounds else facts,
-        deviations=("not an experiment of the thesis: made to test what it proves or remarks",),
-    )
+    options.setdefault("facts", _facts_and_bounds(options.get("horizon", 10_000)))
+    made = ("not an experiment of the thesis: made to test what it proves or remarks",)
+    return Experiment(f"ch2-{name}", title, place, "cascade", policies, make=make, deviations=made, **options)
 
 
 def _on(name: str, instance: str, title: str, place: str, policies: dict[str, Any]) -> Experiment:
@@ -241,8 +229,8 @@ def _rho_one(epsilon: float) -> Experiment:
     title = f"Forced comparisons where disagreement exceeds the cost by {epsilon:g}"
     place, make = "section 2.3, proposition on rho >= 1", lambda: _boundary(epsilon)
     policy: dict[str, Callable[[Any], Any]] = {FORCED: lambda problem: ForcedComparison(problem.costs)}
-    made = _make_test(name, title, place, make, policy, 1_000_000, 20, bounds=False)
-    return dataclasses.replace(made, facts=_forced_facts)
+    more = {"horizon": 1_000_000, "replications": 20, "facts": _forced_facts}
+    return _make_test(name, title, place, make, policy, **more)
 
 
 def _forced_facts(problem: CascadeProblem) -> dict[str, Any]:
@@ -254,7 +242,12 @@ def _uniform(horizon: int) -> Experiment:
     title = f"USS-TS over {horizon} rounds with xi = {xi:.4f}"
     place = "section 2.5, problem independent bound"
     return _make_test(
-        f"uniform-ts-{horizon}", title, place, lambda: theory.uniform_counterexample(xi), {TS: _ts}, horizon
+        f"uniform-ts-{horizon}",
+        title,
+        place,
+        lambda: theory.uniform_counterexample(xi),
+        {TS: _ts},
+        horizon=horizon,
     )
 
 

@@ -28,14 +28,10 @@ SAMPLES, ROUNDS, OFTEN = 200, 10_000, 0.9
 CLAIMS = ClaimList()
 
 
-@CLAIMS.tested(
-    4,
-    "1211-1224",
-    "Error-rate 0.3937, 0.2899, 0.1358 [...] WD property doesn't hold for Instance 5. Optimal arm's cost is in "
-    "red bold font",
-    how="computation",
-)
+@CLAIMS.tested(4, "1211-1224", how="computation")
 def bsc_table(_run: Any) -> Finding:
+    """Error-rate 0.3937, 0.2899, 0.1358 [...] WD property doesn't hold for Instance 5. Optimal arm's cost is in red
+    bold font"""
     parts = [_row(name, instances.load(name), 1e-12, ch2.BSC_ERRORS) for name in ch2.BSC]
     return Finding(
         tuple(parts),
@@ -45,13 +41,9 @@ def bsc_table(_run: Any) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    5,
-    "1239-1252",
-    "Error-rate 0.3098, 0.233, 0.2278 [and] 0.2929, 0.2025, 0.1483 [...] WD property doesn't hold for Instance 5",
-    how="computation",
-)
+@CLAIMS.tested(5, "1239-1252", how="computation")
 def real_table(run: Any) -> Finding:
+    """Error-rate 0.3098, 0.233, 0.2278 [and] 0.2929, 0.2025, 0.1483 [...] WD property doesn't hold for Instance 5"""
     parts = []
     for name in (*ch2.PIMA, *ch2.HEART):
         try:
@@ -80,14 +72,10 @@ def _row(name: str, problem: CascadeProblem, near: float, printed: tuple[float, 
     return decided(name, off <= near and right and dominance, off, note="; ".join(words))
 
 
-@CLAIMS.tested(
-    6,
-    "1256",
-    "WD property is verified by using the disagreement probability estimates after 10000 rounds",
-    how="computation",
-)
+@CLAIMS.tested(6, "1256", how="computation")
 def verified_from_estimates(run: Any) -> Finding:
-    """Claim 6: disagreement counted over 10 000 rounds gives the same answer on weak dominance as the law."""
+    """WD property is verified by using the disagreement probability estimates after 10000 rounds"""
+    # disagreement counted over 10 000 rounds gives the same answer on weak dominance as the law.
     parts = []
     for name in ch2.TABLES:
         try:
@@ -116,8 +104,9 @@ def _holds_on(name: str, problems: list[CascadeProblem], rule: Callable[[Cascade
     return decided(name, broken == 0, broken, len(problems), note)
 
 
-@CLAIMS.tested(11, "1301", "xi can not be smaller than -max(p_i*j - (gamma_i* - gamma_j))", how="property")
+@CLAIMS.tested(11, "1301", how="property")
 def least_xi(_run: Any) -> Finding:
+    """xi can not be smaller than -max(p_i*j - (gamma_i* - gamma_j))"""
     without = random_problems(COUNT, 11, lambda p: not p.weak_dominance)
 
     def rule(problem: CascadeProblem) -> bool:
@@ -128,14 +117,10 @@ def least_xi(_run: Any) -> Finding:
     return Finding((_holds_on("cascades without weak dominance", without, rule),))
 
 
-@CLAIMS.tested(
-    19,
-    "779",
-    "The WD property holds trivially for the problem instances that satisfy SD property [...] Also [...] where "
-    "the last arm of the cascade is an optimal arm",
-    how="property",
-)
+@CLAIMS.tested(19, "779", how="property")
 def dominance_implied(_run: Any) -> Finding:
+    """The WD property holds trivially for the problem instances that satisfy SD property [...] Also [...] where the
+    last arm of the cascade is an optimal arm"""
     rng = np.random.default_rng(19)
     strong = [random_dominant(rng, most_arms=5) for _ in range(COUNT)]
     last = random_problems(COUNT, 19, lambda p: p.optimal_arm == p.arms - 1)
@@ -147,13 +132,9 @@ def dominance_implied(_run: Any) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    26,
-    "773, 1008",
-    "Then B contains the optimal arm [...] the arm I_t = min(B) is the optimal arm",
-    how="property",
-)
+@CLAIMS.tested(26, "773, 1008", how="property")
 def optimal_arm_found(_run: Any) -> Finding:
+    """Then B contains the optimal arm [...] the arm I_t = min(B) is the optimal arm"""
     dominant = random_problems(COUNT, 26, lambda p: p.weak_dominance)
     return Finding(
         (
@@ -165,14 +146,10 @@ def optimal_arm_found(_run: Any) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    27,
-    "747, 809, 819",
-    "gamma_i - gamma_j = p_ij - 2 P(Y^i = Y, Y^j != Y) [...] C_j - C_i > max{0, gamma_i - gamma_j} iff "
-    "C_j - C_i > P(Y^j != Y^i)",
-    how="property",
-)
+@CLAIMS.tested(27, "747, 809, 819", how="property")
 def identity_and_ranges(_run: Any) -> Finding:
+    """gamma_i - gamma_j = p_ij - 2 P(Y^i = Y, Y^j != Y) [...] C_j - C_i > max{0, gamma_i - gamma_j} iff C_j - C_i >
+    P(Y^j != Y^i)"""
     problems = random_problems(COUNT, 27)
     return Finding(
         (

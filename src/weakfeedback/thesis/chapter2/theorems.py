@@ -37,9 +37,10 @@ TWINS = 300
 CLAIMS = ClaimList()
 
 
-@CLAIMS.tested(16, "715", "The set {P in USS : rho >= 1} is not learnable", RHO_ONE)
+@CLAIMS.tested(16, "715", RHO_ONE)
 def boundary_not_learnable(run: Run) -> Finding:
-    """Claim 16: contradicted if one policy stays below its bound on all instances of the proof."""
+    """The set {P in USS : rho >= 1} is not learnable"""
+    # contradicted if one policy stays below its bound on all instances of the proof.
 
     def part(name: str, r: Results) -> Part:
         regret, bound = r.values(FORCED)[:, -1], r.about["facts"]["forced"]
@@ -57,13 +58,12 @@ def boundary_not_learnable(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(17, "724", "The set P_WD is a maximal learnable set", how="property")
+@CLAIMS.tested(17, "724", how="property")
 def maximal(_run: Run) -> Finding:
-    """Claims 17 and 46: an instance without weak dominance can be added if and only if B is empty, ties apart.
-
-    It cannot be added if it has a twin with weak dominance, the same outputs and no optimal arm in common. B never has
-    two arms, and is not empty under weak dominance. So where it is empty there is no twin.
-    """
+    """The set P_WD is a maximal learnable set"""
+    # an instance without weak dominance can be added if and only if B is empty, ties apart.
+    # It cannot be added if it has a twin with weak dominance, the same outputs and no optimal arm in common. B never
+    # has two arms, and is not empty under weak dominance. So where it is empty there is no twin.
     two, tied = _make_clearly_without(2), _make_tied()
     found = sum(_has_twin(problem) for problem in two)
     apart = sum(problem.gaps[0] + _as_truth(problem, 1).gaps[0] > 1e-9 for problem in tied)
@@ -149,8 +149,9 @@ def _pulls_below(name: str, results: Results, arms: Iterable[int]) -> list[Part]
     return parts
 
 
-@CLAIMS.tested(20, "932", "the mean number of times a arm j < i* is selected, is finite", RANDOM)
+@CLAIMS.tested(20, "932", RANDOM)
 def finitely_many_pulls(run: Run) -> Finding:
+    """the mean number of times a arm j < i* is selected, is finite"""
     parts: list[Part] = []
     for name in RANDOM:
         if name not in run:
@@ -164,13 +165,9 @@ def finitely_many_pulls(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    21,
-    "919-939, 956, 969",
-    "for any P in P_WD, the expected regret of USS-UCB in T rounds is bounded as below",
-    (*RANDOM, "ch2-empty-set"),
-)
+@CLAIMS.tested(21, "919-939, 956, 969", (*RANDOM, "ch2-empty-set"))
 def ucb_dependent_bound(run: Run) -> Finding:
+    """for any P in P_WD, the expected regret of USS-UCB in T rounds is bounded as below"""
     parts: list[Part] = []
     for name in (*RANDOM, "ch2-empty-set"):
         if name not in run:
@@ -194,14 +191,11 @@ def ucb_dependent_bound(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    22,
-    "984-988",
-    "for any instance in P_WD is bounded as 3 (3 alpha K log f(T))^{1/3} T^{2/3} [...] for any instance in P_SD is "
-    "bounded as 4 (alpha K T log f(T))^{1/2}",
-    (*RANDOM, *DOMINANT, "ch2-uniform-ucb", "ch2-four-copies"),
-)
+@CLAIMS.tested(22, "984-988", (*RANDOM, *DOMINANT, "ch2-uniform-ucb", "ch2-four-copies"))
 def ucb_uniform_bounds(run: Run) -> Finding:
+    """for any instance in P_WD is bounded as 3 (3 alpha K log f(T))^{1/3} T^{2/3} [...] for any instance in P_SD is
+    bounded as 4 (alpha K T log f(T))^{1/2}"""
+
     def against(key: str) -> Callable[[str, Results], Part]:
         def part(name: str, r: Results) -> Part:
             regret, bound = r.values(UCB)[:, -1], r.about["facts"][key]
@@ -222,15 +216,11 @@ def ucb_uniform_bounds(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    23,
-    "1160",
-    "Let P in P_WD and satisfies the transitivity property. [...] the expected regret of USS-TS in T rounds is "
-    "bounded by [...]",
-    ("ch2-two-arms", *RANDOM, "ch2-intransitive"),
-)
+@CLAIMS.tested(23, "1160", ("ch2-two-arms", *RANDOM, "ch2-intransitive"))
 def ts_dependent_bound(run: Run) -> Finding:
-    """Claim 23: only two arms count, where its condition holds."""
+    """Let P in P_WD and satisfies the transitivity property. [...] the expected regret of USS-TS in T rounds is bounded
+    by [...]"""
+    # only two arms count, where its condition holds.
 
     def part(name: str, r: Results) -> Part:
         regret, known = r.values(TS), r.about["facts"]
@@ -298,15 +288,11 @@ def _has_cycle(prefers: np.ndarray) -> bool:
     return False
 
 
-@CLAIMS.tested(
-    24,
-    "1175-1179",
-    "for any instance in P_SD is bounded as O(sqrt(K T ln T)) [...] for any instance in P_WD is bounded as "
-    "O((K ln T)^{1/3} T^{2/3})",
-    (*UNIFORM_TS, *DOMINANT),
-)
+@CLAIMS.tested(24, "1175-1179", (*UNIFORM_TS, *DOMINANT))
 def ts_uniform_bounds(run: Run) -> Finding:
-    """Claim 24: regret over the claimed order must not grow with T."""
+    """for any instance in P_SD is bounded as O(sqrt(K T ln T)) [...] for any instance in P_WD is bounded as O((K ln
+    T)^{1/3} T^{2/3})"""
+    # regret over the claimed order must not grow with T.
     parts: list[Part] = []
     if all(name in run for name in UNIFORM_TS):
         few, many = run[UNIFORM_TS[0]], run[UNIFORM_TS[-1]]

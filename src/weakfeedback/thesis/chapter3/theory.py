@@ -42,8 +42,9 @@ RIDGE = 1.0
 CLAIMS = ClaimList()
 
 
-@CLAIMS.tested(36, "2895-2901", "WD fraction: PI 1 0.997, PI 2 1.0, PI 3 1.0, PI 4 1.0", how="computation")
+@CLAIMS.tested(36, "2895-2901", how="computation")
 def synthetic_fractions(_run: Run) -> Finding:
+    """WD fraction: PI 1 0.997, PI 2 1.0, PI 3 1.0, PI 4 1.0"""
     parts = []
     for k in ch3.CASES:
         name = f"synthetic-{k}"
@@ -59,14 +60,9 @@ def synthetic_fractions(_run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    37,
-    "2921-2925",
-    "WD fraction: PIMA 0.0692, 0.1192, 0.2204, Heart Disease 0.1384, 0.1454, 0.2426",
-    (*cost_ids("pima")[:3], *cost_ids("heart")[:3]),
-    how="computation",
-)
+@CLAIMS.tested(37, "2921-2925", (*cost_ids("pima")[:3], *cost_ids("heart")[:3]), how="computation")
 def real_fractions(run: Run) -> Finding:
+    """WD fraction: PIMA 0.0692, 0.1192, 0.2204, Heart Disease 0.1384, 0.1454, 0.2426"""
     parts = []
     for data in ("pima", "heart"):
         for k, name in enumerate(cost_ids(data)[:3], start=1):
@@ -94,11 +90,10 @@ def _near(name: str, ours: float, stated: float, allowed: float) -> Part:
     return decided(name, abs(ours - stated) <= allowed, ours, note=note)
 
 
-@CLAIMS.tested(
-    38, "2968", "The value of xi largest for Case 1, and it decreases for subsequent cases", how="computation"
-)
+@CLAIMS.tested(38, "2968", how="computation")
 def xi_by_case(_run: Run) -> Finding:
-    """Claim 38: with our own parameters, which can support the thesis's caption but not contradict it."""
+    """The value of xi largest for Case 1, and it decreases for subsequent cases"""
+    # with our own parameters, which can support the thesis's caption but not contradict it.
     parts = []
     for arms in (4, 5):
         cases = [instances.load(f"realizable-{arms}-{case}") for case in ch3.CASES]
@@ -131,10 +126,9 @@ def _moving_optimum(costs: np.ndarray) -> RealizableProblem:
     return RealizableProblem(np.eye(4), odds, costs, features=lambda x: x)
 
 
-@CLAIMS.tested(
-    39, "2979", "the actual regret Regret_T is upper bounded by above regret Regret_T^s", how="property"
-)
+@CLAIMS.tested(39, "2979", how="property")
 def pseudo_regret_above(_run: Run) -> Finding:
+    """the actual regret Regret_T is upper bounded by above regret Regret_T^s"""
     rng = np.random.default_rng(39)
     problems = [instances.load(f"synthetic-{k}") for k in ch3.CASES]
     problems += [random_problem(rng) for _ in range(RANDOM_PROBLEMS)]
@@ -168,13 +162,10 @@ def random_problem(rng: np.random.Generator, strong: bool = False) -> Contextual
     return ContextualProblem(np.eye(ROWS), truth, signed, costs, features=lambda x: x)
 
 
-@CLAIMS.tested(
-    40,
-    "2420-2424",
-    "logarithmic in T and grows linearly with d' and K. The regret is inversely dependent on the value of xi",
-    ("ch3-varying", *REALIZABLE),
-)
+@CLAIMS.tested(40, "2420-2424", ("ch3-varying", *REALIZABLE))
 def orders_of_the_bound(run: Run) -> Finding:
+    """logarithmic in T and grows linearly with d' and K. The regret is inversely dependent on the value of xi"""
+
     def bound(rounds: int, dimension: int, xi: float, arms: int, least: float) -> float:
         level = (2.0 * theory.LIPSCHITZ * theory.alpha(rounds, dimension, arms) / xi) ** 2
         return (arms - 1) * theory.observations_needed(level, least, dimension, arms)
@@ -216,13 +207,9 @@ def orders_of_the_bound(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    42,
-    "3002",
-    "CWD property holds trivially for the problem instances that satisfy CSD property",
-    how="property",
-)
+@CLAIMS.tested(42, "3002", how="property")
 def strong_implies_weak(_run: Run) -> Finding:
+    """CWD property holds trivially for the problem instances that satisfy CSD property"""
     rng = np.random.default_rng(42)
     problems = [random_problem(rng, strong=True) for _ in range(RANDOM_PROBLEMS)]
     strong = sum(problem.strong_dominance_fraction == 1.0 for problem in problems)
@@ -232,14 +219,12 @@ def strong_implies_weak(_run: Run) -> Finding:
 
 
 @CLAIMS.tested(
-    44,
-    "2127, 2429",
-    "We then propose a parameterized Generalized Linear Model (GLM) to model the context-conditional disagreement "
-    "probability between any two arms and validate the model empirically",
-    (PRINTED[1], *cost_ids("pima")[:1], *cost_ids("heart")[:1]),
-    how="computation",
+    44, "2127, 2429", (PRINTED[1], *cost_ids("pima")[:1], *cost_ids("heart")[:1]), how="computation"
 )
 def model_fits(run: Run) -> Finding:
+    """We then propose a parameterized Generalized Linear Model (GLM) to model the context-conditional disagreement
+    probability between any two arms and validate the model empirically"""
+
     def part(name: str, r: Results) -> Part:
         worst, mean = r.about["facts"]["misfit"], r.about["facts"]["mean_misfit"]
         note = joined(f"off by {mean:.4f} on average, {worst:.3f} at worst", stand_in(r))
@@ -254,9 +239,10 @@ def model_fits(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(46, "2242", "The set P_CWD is maximal learnable", how="property")
+@CLAIMS.tested(46, "2242", how="property")
 def contextual_maximal(run: Run) -> Finding:
-    """Claim 46: a cascade without context is a contextual one whose law does not depend on the context."""
+    """The set P_CWD is maximal learnable"""
+    # a cascade without context is a contextual one whose law does not depend on the context.
     from weakfeedback.thesis.chapter2.theorems import (
         maximal,  # when it is judged: no other chapter is loaded before
     )
@@ -269,13 +255,9 @@ def contextual_maximal(run: Run) -> Finding:
     return Finding(found.parts, found.rule, found.reading, words + found.summary)
 
 
-@CLAIMS.tested(
-    47,
-    "2383, 2828",
-    "the following event holds with probability at least 1 - 2 delta / K^2: |theta_hat - theta|_V <= alpha",
-    how="computation",
-)
+@CLAIMS.tested(47, "2383, 2828", how="computation")
 def covered(_run: Run) -> Finding:
+    """the following event holds with probability at least 1 - 2 delta / K^2: |theta_hat - theta|_V <= alpha"""
     problem = instances.load("realizable-4-1")
     assert isinstance(problem, RealizableProblem)
     kappa = assess(problem).kappa
@@ -315,13 +297,10 @@ def ridge_coverage(problem: RealizableProblem, kappa: float) -> tuple[float, flo
     return float(np.mean(np.array(ratios) <= 1.0)), max(ratios)
 
 
-@CLAIMS.tested(
-    49,
-    "2410, 2868",
-    "with probability at least 1 - 2 delta, the regret of USS-PD for T > m contexts is [at most] R_max [m + ...]",
-    ("ch3-varying", *REALIZABLE),
-)
+@CLAIMS.tested(49, "2410, 2868", ("ch3-varying", *REALIZABLE))
 def below_the_bound(run: Run) -> Finding:
+    """with probability at least 1 - 2 delta, the regret of USS-PD for T > m contexts is [at most] R_max [m + ...]"""
+
     def part(name: str, r: Results) -> Part:
         known, regret = r.about["facts"], r.values(PD)[:, -1]
         most = known["largest_regret"] * int(r.about["horizon"])

@@ -62,14 +62,10 @@ def fewer_on(run: Run, ids: Iterable[str], first: str, second: str) -> list[Part
     return each(run, ids, part)
 
 
-@CLAIMS.tested(
-    50,
-    "3065, 3067",
-    "The new algorithms are simpler and have better empirical performance as these algorithms collect the loss "
-    "information during the threshold estimation",
-    (*COMPARE_SAME, *COMPARE, *COMPARE_2019),
-)
+@CLAIMS.tested(50, "3065, 3067", (*COMPARE_SAME, *COMPARE, *COMPARE_2019))
 def better_than_2019(run: Run) -> Finding:
+    """The new algorithms are simpler and have better empirical performance as these algorithms collect the loss
+    information during the threshold estimation"""
     parts = lower_on(run, COMPARE_SAME, SK, ST)
     for policy in (MK, DK):
         parts += lower_on(run, COMPARE, policy, DT)
@@ -85,14 +81,10 @@ def better_than_2019(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    52,
-    "3566, 3825",
-    "The empirical results also validate sub-linear regret bounds for the proposed algorithm [...] The following "
-    "empirical results validate sub-linear bounds for our algorithms",
-    (*Q_II, *THETA_II, *NUM, *NUM_DIFFERENT),
-)
+@CLAIMS.tested(52, "3566, 3825", (*Q_II, *THETA_II, *NUM, *NUM_DIFFERENT))
 def sub_linear(run: Run) -> Finding:
+    """The empirical results also validate sub-linear regret bounds for the proposed algorithm [...] The following
+    empirical results validate sub-linear bounds for our algorithms"""
     parts = each(run, (*Q_II, *THETA_II), lambda name, r: sublinear(f"{SK} on {name}", r, SK))
     parts += each(run, NUM, lambda name, r: sublinear(name, r, ch4.NUM_SK))
     parts += each(run, NUM_DIFFERENT, lambda name, r: sublinear(name, r, ch4.ROUNDED))
@@ -100,28 +92,21 @@ def sub_linear(run: Run) -> Finding:
     return Finding((*parts, *(beside(part) for part in printed)), reading=ROUNDING)
 
 
-@CLAIMS.tested(53, "3566", "regret increases with an increase in the amount of resources", Q_II)
+@CLAIMS.tested(53, "3566", Q_II)
 def sk_grows_with_resources(run: Run) -> Finding:
+    """regret increases with an increase in the amount of resources"""
     return Finding(tuple(steps(run, Q_II, SK)))
 
 
-@CLAIMS.tested(
-    54,
-    "3566",
-    "the amount of feedback decreases as the threshold decreases and leads to more regret",
-    THETA_II,
-)
+@CLAIMS.tested(54, "3566", THETA_II)
 def sk_grows_as_threshold_falls(run: Run) -> Finding:
+    """the amount of feedback decreases as the threshold decreases and leads to more regret"""
     return Finding(tuple(steps(run, THETA_II, SK)))
 
 
-@CLAIMS.tested(
-    55,
-    "3584",
-    "the regret can vary with different resources (threshold) for the same optimal resource allocation",
-    ("ch4-resource-ii-10", "ch4-threshold-ii-0.75"),
-)
+@CLAIMS.tested(55, "3584", ("ch4-resource-ii-10", "ch4-threshold-ii-0.75"))
 def varies_at_the_same_optimum(run: Run) -> Finding:
+    """the regret can vary with different resources (threshold) for the same optimal resource allocation"""
     first, second = "ch4-resource-ii-10", "ch4-threshold-ii-0.75"
     if first not in run or second not in run:
         return Finding((skipped("Q = 10 and theta = 0.75"),))
@@ -137,37 +122,31 @@ def varies_at_the_same_optimum(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(56, "3586", "As expected, a similar behavior like CSB-SK is observed", (*Q_III, *Q_IV))
+@CLAIMS.tested(56, "3586", (*Q_III, *Q_IV))
 def mk_grows_with_resources(run: Run) -> Finding:
+    """As expected, a similar behavior like CSB-SK is observed"""
     return Finding((*steps(run, Q_III, MK), *steps(run, Q_IV, MK)))
 
 
-@CLAIMS.tested(
-    57,
-    "3604",
-    "As expected, we observe the same behavior as horizon dependent algorithms",
-    (*Q_II, *THETA_II, *Q_III, *Q_IV),
-)
+@CLAIMS.tested(57, "3604", (*Q_II, *THETA_II, *Q_III, *Q_IV))
 def anytime_behave_alike(run: Run) -> Finding:
+    """As expected, we observe the same behavior as horizon dependent algorithms"""
     parts = [*steps(run, Q_II, SU), *steps(run, THETA_II, SU), *steps(run, Q_III, DU), *steps(run, Q_IV, DU)]
     return Finding(tuple(parts))
 
 
-@CLAIMS.tested(58, "3638", "Our algorithms outperforms CSB-ST for instance I and II", COMPARE_SAME)
+@CLAIMS.tested(58, "3638", COMPARE_SAME)
 def both_beat_st(run: Run) -> Finding:
+    """Our algorithms outperforms CSB-ST for instance I and II"""
     parts = [part for policy in (SU, SK) for part in lower_on(run, COMPARE_SAME, policy, ST)]
     other = [part for policy in (SU, SK) for part in lower_on(run, COMPARE_SAME, policy, ST_PROGRAM)]
     return Finding((*parts, *(beside(part) for part in other)), summary=COSTLY)
 
 
-@CLAIMS.tested(
-    59,
-    "3638",
-    "waiting delay with the overestimate of threshold leads to more rounds spend for the threshold estimation in "
-    "considered CSB problems as compare to CSB-SU",
-    COMPARE_SAME,
-)
+@CLAIMS.tested(59, "3638", COMPARE_SAME)
 def more_rounds_than_su(run: Run) -> Finding:
+    """waiting delay with the overestimate of threshold leads to more rounds spend for the threshold estimation in
+    considered CSB problems as compare to CSB-SU"""
     parts = [part for policy in (SK, ST) for part in fewer_on(run, COMPARE_SAME, SU, policy)]
     parts += [beside(part) for part in fewer_on(run, COMPARE_SAME, SU, ST_PROGRAM)]
     return Finding(
@@ -177,20 +156,17 @@ def more_rounds_than_su(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(60, "3638", "CSB-SU has the smallest regret than the other two algorithms", COMPARE_SAME)
+@CLAIMS.tested(60, "3638", COMPARE_SAME)
 def su_smallest(run: Run) -> Finding:
+    """CSB-SU has the smallest regret than the other two algorithms"""
     parts = [part for policy in (SK, ST) for part in lower_on(run, COMPARE_SAME, SU, policy)]
     return Finding(tuple(parts), summary=COSTLY)
 
 
-@CLAIMS.tested(
-    61,
-    "3656",
-    "The smaller the value of epsilon, the more these algorithms wait for observing a loss and incur more regret "
-    "as well",
-    ("ch4-epsilon-iv",),
-)
+@CLAIMS.tested(61, "3656", ("ch4-epsilon-iv",))
 def smaller_epsilon(run: Run) -> Finding:
+    """The smaller the value of epsilon, the more these algorithms wait for observing a loss and incur more regret as
+    well"""
     if "ch4-epsilon-iv" not in run:
         return Finding((skipped("epsilon on IV"),))
     results, parts = run["ch4-epsilon-iv"], []
@@ -201,8 +177,9 @@ def smaller_epsilon(run: Run) -> Finding:
     return Finding(tuple(parts))
 
 
-@CLAIMS.tested(62, "3656", "As expected CSB-MK and CSB-DK outperform CSB-DT", (COMPARE[-1], COMPARE_2019[-1]))
+@CLAIMS.tested(62, "3656", (COMPARE[-1], COMPARE_2019[-1]))
 def both_beat_dt(run: Run) -> Finding:
+    """As expected CSB-MK and CSB-DK outperform CSB-DT"""
     four, program = COMPARE[-1:], COMPARE_2019[-1:]
     parts = [part for policy in (MK, DK) for part in lower_on(run, four, policy, DT)]
     other = [part for policy in (MK, DK) for part in lower_on(run, program, policy, DT)]
@@ -214,13 +191,10 @@ def both_beat_dt(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    63,
-    "3656",
-    "the performance of CSB-MK matches with CSB-DK [...] as only two arms have the same threshold in Instance III",
-    (COMPARE[0], COMPARE_2019[0]),
-)
+@CLAIMS.tested(63, "3656", (COMPARE[0], COMPARE_2019[0]))
 def mk_matches_dk(run: Run) -> Finding:
+    """the performance of CSB-MK matches with CSB-DK [...] as only two arms have the same threshold in Instance III"""
+
     def part(name: str, r: Results) -> Part:
         a, b = regret(r, MK), regret(r, DK)
         return same(name, a - b, max(MARGIN * b.mean(), UNIT), f"{MK} {a.mean():.4g}, {DK} {b.mean():.4g}")
@@ -230,14 +204,10 @@ def mk_matches_dk(run: Run) -> Finding:
     return Finding(tuple(parts), summary="To match is read as to differ by less than 5 %.")
 
 
-@CLAIMS.tested(
-    64,
-    "3656",
-    "it needs more rounds to estimate allocation equivalent when the threshold has a larger search region than "
-    "the algorithms that use binary search. Therefore, CSB-DU incurs more regret",
-    (*COMPARE, *COMPARE_2019),
-)
+@CLAIMS.tested(64, "3656", (*COMPARE, *COMPARE_2019))
 def du_worst(run: Run) -> Finding:
+    """it needs more rounds to estimate allocation equivalent when the threshold has a larger search region than the
+    algorithms that use binary search. Therefore, CSB-DU incurs more regret"""
     parts, other = [], []
     for policy in (MK, DK, DT):
         parts += [*fewer_on(run, COMPARE, policy, DU), *lower_on(run, COMPARE, policy, DU)]
@@ -250,14 +220,10 @@ def du_worst(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    65,
-    "3530",
-    "Anytime algorithms perform poorly for CSB problems with different thresholds as the search space for "
-    "allocation equivalent can be very large, but perform better for CSB problems with the same threshold",
-    (*COMPARE_SAME, *COMPARE, "ch4-gamma-iv"),
-)
+@CLAIMS.tested(65, "3530", (*COMPARE_SAME, *COMPARE, "ch4-gamma-iv"))
 def anytime_or_not(run: Run) -> Finding:
+    """Anytime algorithms perform poorly for CSB problems with different thresholds as the search space for allocation
+    equivalent can be very large, but perform better for CSB problems with the same threshold"""
     parts = [*lower_on(run, COMPARE, DK, DU), *lower_on(run, COMPARE_SAME, SU, SK)]
     results = run.get("ch4-gamma-iv")
     if results is not None:
@@ -270,14 +236,10 @@ def anytime_or_not(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    67,
-    "3677-3678",
-    "the time complexity [...] in each of the T rounds is O(TKSQ). [...] we can solve it after N rounds as the "
-    "empirical mean losses do not change drastically in consecutive rounds",
-    ("ch4-every-iii", "ch4-every-iv"),
-)
+@CLAIMS.tested(67, "3677-3678", ("ch4-every-iii", "ch4-every-iv"))
 def sets_kept(run: Run) -> Finding:
+    """the time complexity [...] in each of the T rounds is O(TKSQ). [...] we can solve it after N rounds as the
+    empirical mean losses do not change drastically in consecutive rounds"""
     parts = []
     for name in ("ch4-every-iii", "ch4-every-iv"):
         for policy in (MK, DU, ch4.KNOWN):

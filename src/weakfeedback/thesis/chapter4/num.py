@@ -30,13 +30,9 @@ THESIS_REPLICATIONS = 100  # replications after which the thesis saw its interva
 CLAIMS = ClaimList()
 
 
-@CLAIMS.tested(
-    74,
-    "3527, 3822",
-    "anytime algorithms are not possible when considering the CSB problems in the reward setting",
-    ANYTIME,
-)
+@CLAIMS.tested(74, "3527, 3822", ANYTIME)
 def anytime_impossible(run: Run) -> Finding:
+    """anytime algorithms are not possible when considering the CSB problems in the reward setting"""
     parts = []
     for experiment, policy in ANYTIME.items():
         for horizon in HORIZONS:
@@ -70,14 +66,10 @@ def _ratio(run: Run, name: str, policy: str) -> np.ndarray | None:
     return log_ratio(*(regret(run[experiment], policy) for experiment in pair))
 
 
-@CLAIMS.tested(
-    76,
-    "3836",
-    "we observe less regret for uniformly distributed rewards than Bernoulli distributed rewards. This difference "
-    "is more significant when the arms have different thresholds",
-    tuple(_stated(name, law) for name in STATED for law in ch4.LAWS),
-)
+@CLAIMS.tested(76, "3836", tuple(_stated(name, law) for name in STATED for law in ch4.LAWS))
 def uniform_less(run: Run) -> Finding:
+    """we observe less regret for uniformly distributed rewards than Bernoulli distributed rewards. This difference is
+    more significant when the arms have different thresholds"""
     parts = []
     for name, policy in (
         ("NUM1", NUM_SK),
@@ -109,37 +101,25 @@ def _test_wider(run: Run, name: str, policy: str) -> Part:
     return above(label, other[:n] - one[:n], note=note)
 
 
-@CLAIMS.tested(
-    77,
-    "3838",
-    "With more resource [...] learner can observe rewards from more arms in each round, which leads to faster "
-    "learning and low cumulative regret [...] for the uniformly distributed rewards",
-    sweep("NUM1", law=UNIFORM),
-)
+@CLAIMS.tested(77, "3838", sweep("NUM1", law=UNIFORM))
 def less_with_more_resources(run: Run) -> Finding:
+    """With more resource [...] learner can observe rewards from more arms in each round, which leads to faster learning
+    and low cumulative regret [...] for the uniformly distributed rewards"""
     ids = sweep("NUM1", law=UNIFORM)
     ends = steps(run, (ids[0], ids[-1]), NUM_SK, grows=False)
     return Finding((*steps(run, ids, NUM_SK, grows=False), *(beside(part) for part in ends)))
 
 
-@CLAIMS.tested(
-    78,
-    "3838",
-    "with large W_delta value for Bernoulli distributed rewards, we may not observe similar behavior (less regret "
-    "with more resource)",
-    sweep("NUM1", law=BERNOULLI),
-)
+@CLAIMS.tested(78, "3838", sweep("NUM1", law=BERNOULLI))
 def bernoulli_may_not(run: Run) -> Finding:
+    """with large W_delta value for Bernoulli distributed rewards, we may not observe similar behavior (less regret with
+    more resource)"""
     return Finding(tuple(steps(run, sweep("NUM1", law=BERNOULLI), NUM_SK)), rule="any")
 
 
-@CLAIMS.tested(
-    79,
-    "3856",
-    "we observe that a smaller threshold leads to faster learning due to more feedback",
-    (*sweep("NUM1", "threshold", BERNOULLI), *sweep("NUM1", "threshold", UNIFORM)),
-)
+@CLAIMS.tested(79, "3856", (*sweep("NUM1", "threshold", BERNOULLI), *sweep("NUM1", "threshold", UNIFORM)))
 def faster_with_smaller_thresholds(run: Run) -> Finding:
+    """we observe that a smaller threshold leads to faster learning due to more feedback"""
     return Finding(
         tuple(part for law in ch4.LAWS for part in steps(run, sweep("NUM1", "threshold", law), NUM_SK)),
         summary="Faster learning is read as less regret. With Bernoulli rewards the length of the search, which "
@@ -157,13 +137,10 @@ def _groups(find: Callable[[Sequence[str], str], Sequence[Part]]) -> list[Part]:
     return parts
 
 
-@CLAIMS.tested(
-    80,
-    "3875",
-    "it does not show the same behavior (less regret with more resource) as observed for the same threshold",
-    NUM_DIFFERENT,
-)
+@CLAIMS.tested(80, "3875", NUM_DIFFERENT)
 def not_monotone(run: Run) -> Finding:
+    """it does not show the same behavior (less regret with more resource) as observed for the same threshold"""
+
     def find(ids: Sequence[str], policy: str) -> list[Part]:
         _, _, instance, _, law = ids[0].split("-")
         return [somewhere(f"{policy}, {instance.upper()}, {law}", steps(run, ids, policy))]
@@ -174,14 +151,11 @@ def not_monotone(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    81,
-    "3908",
-    "we observe that the allocation equivalent is learned faster as the reward of more arms can be observed "
-    "simultaneously with more resource",
-    NUM_DIFFERENT,
-)
+@CLAIMS.tested(81, "3908", NUM_DIFFERENT)
 def found_faster(run: Run) -> Finding:
+    """we observe that the allocation equivalent is learned faster as the reward of more arms can be observed
+    simultaneously with more resource"""
+
     def find(ids: Sequence[str], policy: str) -> list[Part]:
         return steps(run, ids, policy, grows=False, measure=rounds)
 
@@ -192,14 +166,10 @@ def found_faster(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    82,
-    "3910",
-    "We run experiment 500 times for uniformly distributed rewards [...] as confidence intervals overlapped for "
-    "100 runs",
-    (*sweep("NUM2", law=UNIFORM), *sweep("NUM3", law=UNIFORM)),
-)
+@CLAIMS.tested(82, "3910", (*sweep("NUM2", law=UNIFORM), *sweep("NUM3", law=UNIFORM)))
 def intervals_overlap(run: Run) -> Finding:
+    """We run experiment 500 times for uniformly distributed rewards [...] as confidence intervals overlapped for 100
+    runs"""
     parts = [_overlap(run, sweep(name, law=UNIFORM), ROUNDED) for name in DIFFERENT]
     parts += [beside(_overlap(run, sweep(name, law=UNIFORM), NUM_MK)) for name in DIFFERENT]
     return Finding(tuple(parts), reading=ROUNDING)

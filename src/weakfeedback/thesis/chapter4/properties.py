@@ -52,13 +52,9 @@ def _holds_on(name: str, outcomes: list[bool]) -> Part:
     return decided(name, broken == 0, broken, len(outcomes), note)
 
 
-@CLAIMS.tested(
-    51,
-    "3067",
-    "We prove that the regret bound of the algorithm is sub-linear and depends on the number of unique thresholds",
-    how="computation",
-)
+@CLAIMS.tested(51, "3067", how="computation")
 def depends_on_distinct(_run: Any) -> Finding:
+    """We prove that the regret bound of the algorithm is sub-linear and depends on the number of unique thresholds"""
     at = (10, 3.0, 0.1, 1e-4, 0.01)
     bounds = [theory.rounds_csb_mk(*at, distinct=n) for n in range(1, 11)]
     horizons = [10.0**k for k in range(3, 13)]
@@ -89,27 +85,19 @@ def depends_on_distinct(_run: Any) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    71,
-    "3256",
-    "The optimal allocation is a* = (0, 0.55, 0.45) with no resource allocated to the top arm",
-    how="computation",
-)
+@CLAIMS.tested(71, "3256", how="computation")
 def example(_run: Any) -> Finding:
+    """The optimal allocation is a* = (0, 0.55, 0.45) with no resource allocated to the top arm"""
     problem = AllocationProblem([0.9, 0.6, 0.4], [0.6, 0.55, 0.45], 1.0)
     right = problem.optimal_allocation.tolist() == [0.0, 0.55, 0.45]
     note = f"value {problem.optimal_value:g} against 0.9 for the top arm; nothing is left, so gamma = 0"
     return Finding((decided("example", right, note=note),))
 
 
-@CLAIMS.tested(
-    72,
-    "3265",
-    "Any instance with gamma = 0 becomes a 'hopeless' problem instance as the only vector that is the allocation "
-    "equivalent of theta is theta itself",
-    how="property",
-)
+@CLAIMS.tested(72, "3265", how="property")
 def hopeless(_run: Any) -> Finding:
+    """Any instance with gamma = 0 becomes a 'hopeless' problem instance as the only vector that is the allocation
+    equivalent of theta is theta itself"""
     full = list(random_problems(72, lambda p: p.residual == 0.0 and not p.optimal_set.all()))
     others = [not p.really_equivalent(np.where(p.optimal_set, p.thresholds, p.budget)) for p in full]
     strict = [_no_room_inside(p) for p in full]
@@ -131,14 +119,10 @@ def _no_room_inside(problem: AllocationProblem) -> bool:
     return not any(problem.really_equivalent(estimate) for estimate in raised)
 
 
-@CLAIMS.tested(
-    73,
-    "3152, 3268",
-    "theta_s and theta-hat_s are threshold equivalent [...] theta-hat_i in [theta_i, ceil(theta_i / gamma) gamma]. "
-    "Then theta-hat is allocation equivalent of theta",
-    how="property",
-)
+@CLAIMS.tested(73, "3152, 3268", how="property")
 def lemmas(_run: Any) -> Finding:
+    """theta_s and theta-hat_s are threshold equivalent [...] theta-hat_i in [theta_i, ceil(theta_i / gamma) gamma].
+    Then theta-hat is allocation equivalent of theta"""
     candidates, inflated = [], []
     for problem in random_problems(73, same=True):
         M = min(math.floor(problem.budget / problem.thresholds[0] * (1 + 1e-9)), problem.arms)
@@ -208,14 +192,10 @@ def largest_difference(problem: AllocationProblem, seed: int, rounds: int = ROUN
     return worst
 
 
-@CLAIMS.tested(
-    68,
-    "3167, 3283",
-    "the regret of policy pi' on P is same as the regret of policy pi on f(P) [...] The CSB problem with the known "
-    "threshold vector theta is regret equivalent to a Combinatorial Semi-Bandits",
-    how="property",
-)
+@CLAIMS.tested(68, "3167, 3283", how="property")
 def regret_equivalent(_run: Any) -> Finding:
+    """the regret of policy pi' on P is same as the regret of policy pi on f(P) [...] The CSB problem with the known
+    threshold vector theta is regret equivalent to a Combinatorial Semi-Bandits"""
     rng, parts = np.random.default_rng(68), []
     for same, name in ((True, "multiple-play bandits"), (False, "combinatorial semi-bandits")):
         problems = [random_problem(rng, same) for _ in range(EQUIVALENTS)]
@@ -234,13 +214,9 @@ def waiting_time(name: str, gamma: float | None = None) -> float:
     return theory.wait_multiple(arms, stated.epsilon, delta, stated.budget, gamma or stated.stated_gamma)
 
 
-@CLAIMS.tested(
-    75,
-    "3836",
-    "the value of W_delta is 38 for instance 1, 62 for instance 2 and 69 for instance 3",
-    how="computation",
-)
+@CLAIMS.tested(75, "3836", how="computation")
 def waiting_times(_run: Any) -> Finding:
+    """the value of W_delta is 38 for instance 1, 62 for instance 2 and 69 for instance 3"""
     parts = []
     for name, printed in PRINTED_W.items():
         real = waiting_time(name)

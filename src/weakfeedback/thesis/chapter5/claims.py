@@ -49,13 +49,9 @@ OFTEN = 0.9
 CLAIMS = ClaimList()
 
 
-@CLAIMS.tested(
-    86,
-    "4167",
-    "Our approach results in fewer collisions [...] compared to the state-of-the-art algorithms",
-    COMPARE,
-)
+@CLAIMS.tested(86, "4167", COMPARE)
 def fewer_collisions(run: Run) -> Finding:
+    """Our approach results in fewer collisions [...] compared to the state-of-the-art algorithms"""
     rivals = ((E1, MC), (E2, MC), (E2, SIC))
     ours = (DLC, LIX, DLC_N, LIX_N)
     return Finding(
@@ -64,14 +60,11 @@ def fewer_collisions(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    87,
-    "4222",
-    "musical chairs (MC) algorithm that incurs collisions only in the initial phase and guarantees collision free "
-    "sampling subsequently",
-    (E2, ENDS),
-)
+@CLAIMS.tested(87, "4222", (E2, ENDS))
 def chairs_only_initially(run: Run) -> Finding:
+    """musical chairs (MC) algorithm that incurs collisions only in the initial phase and guarantees collision free
+    sampling subsequently"""
+
     def quiet(policy: str, name: str, r: Results) -> Part:
         hits = (since(r, policy, "collisions", 0.5) == 0) & ended(r, policy)
         return share(f"{policy} on {name}", hits, OFTEN)
@@ -85,19 +78,18 @@ def chairs_only_initially(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    97, "4456", "the performance of DLC is an order of magnitude better than the MC algorithm", (E1,)
-)
+@CLAIMS.tested(97, "4456", (E1,))
 def order_of_magnitude(run: Run) -> Finding:
+    """the performance of DLC is an order of magnitude better than the MC algorithm"""
     parts = [lower_on(run, E1, DLC, MC, factor=0.1), lower_on(run, E1, DLC_N, MC, factor=0.1)]
     others = (beside(lower_on(run, E1, label, MC, factor=0.1)) for label in (LIX, LIX_N))
     return Finding((*parts, *others), summary="Regret below a tenth of Musical Chairs'.")
 
 
-@CLAIMS.tested(
-    98, "4456", "This improved performance gain is mainly due to the long random hopping phase of MC", (E1,)
-)
+@CLAIMS.tested(98, "4456", (E1,))
 def hopping_costs(run: Run) -> Finding:
+    """This improved performance gain is mainly due to the long random hopping phase of MC"""
+
     def part(name: str, r: Results) -> Part:
         whole = last(r, MC)
         later = since(r, MC, "regret", LEARNING / int(r.about["horizon"]))
@@ -113,8 +105,9 @@ def hopping_costs(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(104, "4617", "our algorithms have lower regret than MC", (E1,))
+@CLAIMS.tested(104, "4617", (E1,))
 def below_chairs(run: Run) -> Finding:
+    """our algorithms have lower regret than MC"""
     return Finding(
         (
             lower_on(run, E1, DLC, MC),
@@ -126,13 +119,9 @@ def below_chairs(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    105,
-    "4619",
-    "After termination, the regret of DLC and DLC-LIX perform significantly better than SIC-MMAB",
-    (E2,),
-)
+@CLAIMS.tested(105, "4619", (E2,))
 def below_sic(run: Run) -> Finding:
+    """After termination, the regret of DLC and DLC-LIX perform significantly better than SIC-MMAB"""
     return Finding(
         (
             lower_on(run, E2, DLC, SIC),
@@ -144,14 +133,11 @@ def below_sic(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    106,
-    "4619",
-    "DLC does not allow non-Leader to play arm in every round [...] leading to more regret in initial rounds. In "
-    "contrast, DLC-LIX [...] leads to lower regret but more sample needed for learning",
-    (E2, *GAPS),
-)
+@CLAIMS.tested(106, "4619", (E2, *GAPS))
 def worse_at_first(run: Run) -> Finding:
+    """DLC does not allow non-Leader to play arm in every round [...] leading to more regret in initial rounds. In
+    contrast, DLC-LIX [...] leads to lower regret but more sample needed for learning"""
+
     def early(second: str, name: str, r: Results) -> Part:
         at = r.values(DLC).shape[1] // 50 - 1
         a, b = r.values(DLC)[:, at], r.values(second)[:, at]
@@ -176,8 +162,9 @@ def _test_later(name: str, results: Results, first: str, second: str) -> Part:
     return above(name, a - b, a - b - margin, f"{first} {a.mean():.4g}, {second} {b.mean():.4g}")
 
 
-@CLAIMS.tested(115, "4678", "The collisions in MC are much higher than DLC and DLC-LIX", COMPARE)
+@CLAIMS.tested(115, "4678", COMPARE)
 def chairs_collide_more(run: Run) -> Finding:
+    """The collisions in MC are much higher than DLC and DLC-LIX"""
     return Finding(
         tuple(
             times(f"{MC} above ten times {policy} on {name}", r, MC, policy, 10.0, "collisions")

@@ -14,6 +14,8 @@ from weakfeedback.experiments.model import Part
 from weakfeedback.thesis.chapter5 import experiments as ch5
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from weakfeedback.engine.results import Results
 
     Run = Mapping[str, Results]
@@ -31,7 +33,7 @@ ENDS, LONG, ROUNDING, FAIR = "ch5-ends-e1", "ch5-long-e1", "ch5-rounding", "ch5-
 SLACK = 1e-9  # means are decimals, their sums are not
 
 
-def last(results: Results, policy: str, measure: str = "regret") -> np.ndarray:
+def last(results: Results, policy: str, measure: str = "regret") -> NDArray[np.float64]:
     """Return the final values, one per replication."""
     return results.values(policy, measure)[:, -1]
 
@@ -39,8 +41,7 @@ def last(results: Results, policy: str, measure: str = "regret") -> np.ndarray:
 def since(results: Results, policy: str, measure: str, part: float) -> np.ndarray:
     """Return what the run adds after this fraction of its marks."""
     values = results.values(policy, measure)
-    found: np.ndarray = values[:, -1] - values[:, int(part * values.shape[1]) - 1]
-    return found
+    return values[:, -1] - values[:, int(part * values.shape[1]) - 1]
 
 
 def ended(results: Results, policy: str) -> np.ndarray:

@@ -106,37 +106,14 @@ def _bound_exploration(problem: MultiplayerProblem, tolerance: float, delta: flo
 
 
 def _make_named(
-    name: str,
-    instance: Instance,
-    title: str,
-    place: str,
-    labels: tuple[str, ...],
-    *,
-    horizon: int = 0,
-    replications: int = REPLICATIONS,
-    marks: int = 40,
-    measures: tuple[str, ...] = ("regret",),
-    swept: tuple[str, str] | None = None,
-    deviations: tuple[str, ...] = (SHUFFLED, BOTH, MENDED, WIDTH),
-    nanoseconds: float = 150.0,
+    name: str, instance: Instance, title: str, place: str, labels: tuple[str, ...], **options: Any
 ) -> Experiment:
-    rounds = horizon or instance.horizon
-    return Experiment(
-        f"ch5-{name}",
-        title,
-        place,
-        "multiplayer",
-        _choose(instance.epsilon, instance.delta, rounds, labels),
-        instance=instance.name,
-        horizon=rounds,
-        replications=replications,
-        marks=marks,
-        facts=facts_of(instance.epsilon, instance.delta),
-        deviations=deviations,
-        measures=measures,
-        swept=swept,
-        nanoseconds=nanoseconds,
-    )
+    rounds, known = options.setdefault("horizon", instance.horizon), (instance.epsilon, instance.delta)
+    usual: dict[str, Any] = {"replications": REPLICATIONS, "marks": 40, "nanoseconds": 150.0}
+    usual |= {"deviations": (SHUFFLED, BOTH, MENDED, WIDTH), "facts": facts_of(*known)}
+    policies = _choose(*known, rounds, labels)
+    named = {**usual, **options, "instance": instance.name}
+    return Experiment(f"ch5-{name}", title, place, "multiplayer", policies, **named)
 
 
 def _comparisons() -> list[Experiment]:

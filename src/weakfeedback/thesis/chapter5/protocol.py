@@ -153,14 +153,9 @@ def _new_seats(arms: int, players: int, seated: int, new: int) -> float:
     return found
 
 
-@CLAIMS.tested(
-    88,
-    "4382",
-    "All players will orthogonalize with probability at least 1-delta in Orthogonalization phase "
-    "within T_RP rounds",
-    how="computation",
-)
+@CLAIMS.tested(88, "4382", how="computation")
 def orthogonal_in_time(_run: Any) -> Finding:
+    """All players will orthogonalize with probability at least 1-delta in Orthogonalization phase within T_RP rounds"""
     parts = []
     for delta in RISKS:
         worst, where = 0.0, (0, 0)
@@ -202,14 +197,10 @@ def _index(arms: int, seats: tuple[int, ...]) -> tuple[bool, int, int]:
     return right, collisions, meetings
 
 
-@CLAIMS.tested(
-    89,
-    "4391",
-    "each player learns about number of players in the network, their reserved arm, and rank in T_IP rounds where "
-    "T_IP := 2K-1. During this phase, the number of collisions is C_IP := N(N-1)/2",
-    how="computation",
-)
+@CLAIMS.tested(89, "4391", how="computation")
 def indexed(_run: Any) -> Finding:
+    """each player learns about number of players in the network, their reserved arm, and rank in T_IP rounds where T_IP
+    := 2K-1. During this phase, the number of collisions is C_IP := N(N-1)/2"""
     cases = [
         (arms, seats)
         for arms in range(2, 8)
@@ -233,10 +224,9 @@ def indexed(_run: Any) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    91, "4413", "T_CP <= N(ceil(log_2(K)) + 1), C_CP <= (N - 1)(ceil(log_2 K) + 1)", how="property"
-)
+@CLAIMS.tested(91, "4413", how="property")
 def told_in_time(_run: Any) -> Finding:
+    """T_CP <= N(ceil(log_2(K)) + 1), C_CP <= (N - 1)(ceil(log_2 K) + 1)"""
     slow, many, printed = 0, 0, 0
     for problem, trace, _ in traces():
         bound = theory.communication_rounds(problem.arms, problem.players)
@@ -260,8 +250,9 @@ def _exceptions(name: str, broken: int, of: int = COUNT) -> Part:
     return decided(name, broken == 0, broken, of, f"{broken} exceptions in {of} random problems")
 
 
-@CLAIMS.tested(92, "4424", "there is no collision in the Adaptive Learning phase", how="property")
+@CLAIMS.tested(92, "4424", how="property")
 def quiet_learning(_run: Any) -> Finding:
+    """there is no collision in the Adaptive Learning phase"""
     broken = sum(trace.collisions.get("learning", 0) > 0 for _, trace, _ in traces())
     return Finding(
         (_exceptions("DLC", broken),),
@@ -270,13 +261,9 @@ def quiet_learning(_run: Any) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    95,
-    "4454",
-    "the number of rounds to complete all phases except Adaptive Learning phase are independent of the gap",
-    how="property",
-)
+@CLAIMS.tested(95, "4454", how="property")
 def free_of_the_gap(_run: Any) -> Finding:
+    """the number of rounds to complete all phases except Adaptive Learning phase are independent of the gap"""
     same, within = [], []
     longer = 0
     for k, (arms, players) in enumerate(((4, 2), (5, 3), (6, 4), (7, 3))):
@@ -298,10 +285,9 @@ def free_of_the_gap(_run: Any) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    96, "4456", "The regret bound of DLC improves the bound of MC by a factor N", how="computation"
-)
+@CLAIMS.tested(96, "4456", how="computation")
 def by_a_factor(_run: Any) -> Finding:
+    """The regret bound of DLC improves the bound of MC by a factor N"""
     arms, gap, delta = 10, 0.05, 0.05
     printed, proved = {}, {}
     for n in (2, 4, 8):
@@ -326,14 +312,10 @@ def by_a_factor(_run: Any) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    103,
-    "4473",
-    "The number of rounds needed to transfer average reward information to Leader within eps_p error is "
-    "ceil(log_2(1/eps_p))",
-    how="computation",
-)
+@CLAIMS.tested(103, "4473", how="computation")
 def few_bits(_run: Any) -> Finding:
+    """The number of rounds needed to transfer average reward information to Leader within eps_p error is
+    ceil(log_2(1/eps_p))"""
     rng = np.random.default_rng(103)
     worst = 0.0
     for precision in (*rng.uniform(0.001, 0.5, 200), 0.5, 0.25, 0.125):

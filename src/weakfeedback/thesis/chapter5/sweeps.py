@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 CLAIMS = ClaimList()
 
 
-@CLAIMS.tested(107, "4654", "The regret increases with an increase in the number of arms", ARMS)
+@CLAIMS.tested(107, "4654", ARMS)
 def grows_with_arms(run: Run) -> Finding:
+    """The regret increases with an increase in the number of arms"""
     slopes = {p: trend(p, run, ARMS, "K", partial(last, policy=p)) for p in (DLC, LIX, SIC, DLC_N, LIX_N)}
     return Finding(
         tuple(beside(part) if policy in (DLC_N, LIX_N) else part for policy, part in slopes.items()),
@@ -57,13 +58,9 @@ def _misses(run: Run, ids: Iterable[str], policy: str) -> tuple[int, int]:
     return int(sum(hits.sum() for hits in found)), sum(hits.size for hits in found)
 
 
-@CLAIMS.tested(
-    108,
-    "4654",
-    "sometimes DLC does not terminate with top N arms [...] However, it does not happen in DLC-LIX",
-    (*ARMS, ENDS),
-)
+@CLAIMS.tested(108, "4654", (*ARMS, ENDS))
 def misses_and_never(run: Run) -> Finding:
+    """sometimes DLC does not terminate with top N arms [...] However, it does not happen in DLC-LIX"""
     parts = []
     for where, ids in (("the sweep over K", ARMS), ("e1", (ENDS,))):
         for policy, expected in ((DLC, True), (ROUNDED, False), (LIX, False)):
@@ -83,14 +80,10 @@ def misses_and_never(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    109,
-    "4654",
-    "When DLC does not terminate with top N arms, it incurs constant regret for subsequent rounds that is the "
-    "reason for random behavior of DLC",
-    (*ARMS, ENDS),
-)
+@CLAIMS.tested(109, "4654", (*ARMS, ENDS))
 def erratic_by_wrong_ends(run: Run) -> Finding:
+    """When DLC does not terminate with top N arms, it incurs constant regret for subsequent rounds that is the reason
+    for random behavior of DLC"""
     parts = each(run, [ENDS], _wrong_ends_cost)
     found = [(last(run[name], DLC), missed(run[name], DLC)) for name in ARMS if name in run]
     name = "wrong ends explain the spread of DLC over K"
@@ -117,20 +110,15 @@ def _wrong_ends_cost(name: str, results: Results) -> Part:
     )
 
 
-@CLAIMS.tested(
-    110,
-    "4654",
-    "with increasing K, the improvement in the performance of DLC-LIX over SIC-MMAB is significant",
-    ARMS,
-)
+@CLAIMS.tested(110, "4654", ARMS)
 def gain_with_arms(run: Run) -> Finding:
+    """with increasing K, the improvement in the performance of DLC-LIX over SIC-MMAB is significant"""
+
     def gain(r: Results, policy: str) -> np.ndarray:
-        found: np.ndarray = last(r, SIC) - last(r, policy)
-        return found
+        return last(r, SIC) - last(r, policy)
 
     def ratio(r: Results, policy: str) -> np.ndarray:
-        found: np.ndarray = last(r, SIC) / last(r, policy)
-        return found
+        return last(r, SIC) / last(r, policy)
 
     return Finding(
         (
@@ -143,10 +131,9 @@ def gain_with_arms(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    111, "4656", "As the number of players increases, our algorithms perform better than SIC-MMAB", PLAYERS
-)
+@CLAIMS.tested(111, "4656", PLAYERS)
 def better_with_players(run: Run) -> Finding:
+    """As the number of players increases, our algorithms perform better than SIC-MMAB"""
     parts = [lower_on(run, name, policy, SIC) for policy in (DLC, LIX) for name in PLAYERS]
     parts += [beside(lower_on(run, name, policy, SIC)) for policy in (DLC_N, LIX_N) for name in PLAYERS]
     return Finding(
@@ -154,14 +141,10 @@ def better_with_players(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    112,
-    "4658",
-    "This overhead increases with an increase in the number of players and arms, resulting in more regret, more "
-    "rounds needed for termination, and more collisions in SIC-MMAB",
-    (*PLAYERS, *ARMS),
-)
+@CLAIMS.tested(112, "4658", (*PLAYERS, *ARMS))
 def overhead_of_sic(run: Run) -> Finding:
+    """This overhead increases with an increase in the number of players and arms, resulting in more regret, more rounds
+    needed for termination, and more collisions in SIC-MMAB"""
     words = {"regret": "regret", "settled_at": "rounds", "collisions": "collisions"}
     return Finding(
         tuple(
@@ -174,14 +157,10 @@ def overhead_of_sic(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    113,
-    "4658",
-    "initially, regret increases with an increase in the number of players, but decreases after the number of "
-    "players become more than K/2",
-    PLAYERS,
-)
+@CLAIMS.tested(113, "4658", PLAYERS)
 def rises_then_falls(run: Run) -> Finding:
+    """initially, regret increases with an increase in the number of players, but decreases after the number of players
+    become more than K/2"""
     parts: list[Part] = []
     for policy in (DLC, LIX, DLC_N, LIX_N):
         values = partial(last, policy=policy)
@@ -196,13 +175,9 @@ def rises_then_falls(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    114,
-    "4678",
-    "DLC and DLC-LIX also have fewer collisions and need a lesser number of rounds [...] as compare to SIC-MMAB",
-    GAPS,
-)
+@CLAIMS.tested(114, "4678", GAPS)
 def fewer_than_sic(run: Run) -> Finding:
+    """DLC and DLC-LIX also have fewer collisions and need a lesser number of rounds [...] as compare to SIC-MMAB"""
     return Finding(
         tuple(
             lower_on(run, name, policy, SIC, measure)
@@ -214,14 +189,10 @@ def fewer_than_sic(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    94,
-    "4448",
-    "the regret of DLC is linearly depended on the number of players and number of arms",
-    (*PLAYERS, *ARMS),
-)
+@CLAIMS.tested(94, "4448", (*PLAYERS, *ARMS))
 def linear_in_sizes(run: Run) -> Finding:
-    """Claim 94: the sentence follows the corollary and is about its bound; the observed regret does not count."""
+    """the regret of DLC is linearly depended on the number of players and number of arms"""
+    # the sentence follows the corollary and is about its bound; the observed regret does not count.
 
     def doubled(policy: str, first: str, second: str) -> Part:
         name = f"{policy}: {short(first)} to {short(second)}"

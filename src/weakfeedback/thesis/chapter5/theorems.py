@@ -47,14 +47,11 @@ SHARED = (*ARMS, *LEARNED[1:], *GAPS)  # with more than one player, and fewer th
 CLAIMS = ClaimList()
 
 
-@CLAIMS.tested(
-    84,
-    "4212, 4264, 4732",
-    "algorithms whose regret is constant with high probability, i.e., the algorithm incurs regret only for "
-    "finitely many rounds",
-    (*BOUNDED, ENDS),
-)
+@CLAIMS.tested(84, "4212, 4264, 4732", (*BOUNDED, ENDS))
 def constant(run: Run) -> Finding:
+    """algorithms whose regret is constant with high probability, i.e., the algorithm incurs regret only for finitely
+    many rounds"""
+
     def still(policy: str, r: Results) -> np.ndarray:
         found: np.ndarray = ended(r, policy) & (
             np.abs(since(r, policy, "regret", 0.75)) < SLACK * r.about["horizon"]
@@ -83,18 +80,19 @@ def _optimal(policy: str, results: Results) -> np.ndarray:
     return found
 
 
-@CLAIMS.tested(
-    85, "4167", "it requires no information about the difference of the means of the channel gains", GAPS
-)
+@CLAIMS.tested(85, "4167", GAPS)
 def without_the_gap(run: Run) -> Finding:
+    """it requires no information about the difference of the means of the channel gains"""
     return Finding(
         tuple(pooled(policy, run, GAPS, partial(_optimal, policy), TWICE) for policy in (DLC_N, LIX_N)),
         summary="The same players, without knowing the gap, end on the best arms at gaps from .02 to .1.",
     )
 
 
-@CLAIMS.tested(90, "4398", "T_AE <= C_0(alpha) H_{eps,c} log(k_1 K (H_{eps,c})^alpha / delta)", BOUNDED)
+@CLAIMS.tested(90, "4398", BOUNDED)
 def explored_in_time(run: Run) -> Finding:
+    """T_AE <= C_0(alpha) H_{eps,c} log(k_1 K (H_{eps,c})^alpha / delta)"""
+
     def within(fact: str, r: Results) -> np.ndarray:
         rounds = last(r, DLC_N, "settled_at") - r.about["facts"]["opening"]
         found: np.ndarray = ended(r, DLC_N) & (rounds <= r.about["facts"][fact])
@@ -113,14 +111,11 @@ def explored_in_time(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    93,
-    "4370-4376, 4434, 4443",
-    "the sample complexity of DLC is bounded with probability at least 1-2delta [...] the total collisions in DLC "
-    "is bounded [...] Regret(DLC) <= N T(DLC)",
-    BOUNDED,
-)
+@CLAIMS.tested(93, "4370-4376, 4434, 4443", BOUNDED)
 def dlc_bounds(run: Run) -> Finding:
+    """the sample complexity of DLC is bounded with probability at least 1-2delta [...] the total collisions in DLC is
+    bounded [...] Regret(DLC) <= N T(DLC)"""
+
     def rounds(r: Results) -> np.ndarray:
         facts = r.about["facts"]
         waiting = max(facts["dlc_regret"] / facts["N"] - facts["dlc_rounds"], 0.0)
@@ -160,13 +155,10 @@ def _printed_collisions(results: Results) -> float:
     return found
 
 
-@CLAIMS.tested(
-    99,
-    "4351",
-    "they can sequentially hop on the N arms, which ensures no collision and optimal allocation in every round",
-    (FAIR,),
-)
+@CLAIMS.tested(99, "4351", (FAIR,))
 def fair_rotation(run: Run) -> Finding:
+    """they can sequentially hop on the N arms, which ensures no collision and optimal allocation in every round"""
+
     def quiet(name: str, r: Results) -> Part:
         late = since(r, ROTATING, "collisions", 0.5)
         regret = np.abs(since(r, ROTATING, "regret", 0.5))
@@ -189,14 +181,10 @@ def _equal_turns() -> Part:
     return decided("each player has each of the N arms equally often", equal and best, n=len(played))
 
 
-@CLAIMS.tested(
-    100,
-    "4461, 4604",
-    "the non-Leaders do not need to be idle [...] which allows efficient utilization of arms resulting in the "
-    "improved regret performance",
-    (E1, E2, *SHARED),
-)
+@CLAIMS.tested(100, "4461, 4604", (E1, E2, *SHARED))
 def better_use(run: Run) -> Finding:
+    """the non-Leaders do not need to be idle [...] which allows efficient utilization of arms resulting in the improved
+    regret performance"""
     parts = [lower_on(run, name, LIX, DLC) for name in (E1, E2)]
     parts += each(run, SHARED, lambda name, r: lower(f"less regret on {name}", r, LIX, DLC))
     parts += [beside(lower_on(run, name, LIX_N, DLC_N)) for name in (E1, E2)]
@@ -225,14 +213,11 @@ def _inequality(name: str, earned: Callable[[Trace], list[float]]) -> Part:
     return decided(name, broken == 0, broken, len(lacks), note)
 
 
-@CLAIMS.tested(
-    101,
-    "4525, 4557-4583",
-    "the sample complexity of DLC-LIX with probability at least 1-2delta is bounded [...] the maximum number of "
-    "collisions that can occur in DLC-LIX is C(DLC-LIX)",
-    (*BOUNDED, E1, ROUNDING),
-)
+@CLAIMS.tested(101, "4525, 4557-4583", (*BOUNDED, E1, ROUNDING))
 def lix_bounds(run: Run) -> Finding:
+    """the sample complexity of DLC-LIX with probability at least 1-2delta is bounded [...] the maximum number of
+    collisions that can occur in DLC-LIX is C(DLC-LIX)"""
+
     def rounds(policy: str, r: Results) -> np.ndarray:
         found: np.ndarray = ended(r, policy) & (
             last(r, policy, "settled_at") <= r.about["facts"]["lix_rounds"]
@@ -265,14 +250,11 @@ def lix_bounds(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    102,
-    "4339, 4521",
-    "AdaptiveExplore finds (eps,delta)-optimal allocation [...] the ALC phase of DLC-LIX terminates with "
-    "(eps,delta)-optimal allocation",
-    (*BOUNDED, ROUNDING),
-)
+@CLAIMS.tested(102, "4339, 4521", (*BOUNDED, ROUNDING))
 def nearly_optimal(run: Run) -> Finding:
+    """AdaptiveExplore finds (eps,delta)-optimal allocation [...] the ALC phase of DLC-LIX terminates with
+    (eps,delta)-optimal allocation"""
+
     def near(policy: str, r: Results) -> np.ndarray:
         found: np.ndarray = ended(r, policy) & (
             last(r, policy, "shortfall") <= r.about["facts"]["epsilon"] + SLACK
