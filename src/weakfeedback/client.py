@@ -570,10 +570,19 @@ class _Asked:
         yield self._change_models(replace=_given(model=model, name=name, price=price))
 
     def _promise(
-        self, agree: float | None = None, budget: float | None = None, reference: str | None = None
+        self,
+        agree: float | None = None,
+        budget: float | None = None,
+        reference: str | None = None,
+        shadow: bool | None = None,
+        paused: bool | None = None,
     ) -> Asking[None]:
-        """Promise something else from the next request on: a share, money a request, or another reference."""
-        body = _given(agree=agree, budget=budget, reference=reference)
+        """Promise something else from the next request on: a share, money a request, or another reference.
+
+        ``shadow``: the reference answers everything, and the report says what would have been; ``paused``: it answers
+        everything, and nothing is learned; False turns either off.
+        """
+        body = _given(agree=agree, budget=budget, reference=reference, shadow=shadow, paused=paused)
         yield _Call("PATCH", f"{self._path}/costs", body)
 
     def _series(self, start: int, end: int, step: int = 60) -> Asking[dict[str, Any]]:

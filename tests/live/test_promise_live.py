@@ -276,6 +276,12 @@ def test_a_killed_process_loses_nothing_and_changes_are_events(tmp_path, kind):
         one.promise(reference="medium")
     for x in range(120, 200):
         assert live(x).label == other(x).label
+    modes = ({"shadow": True}, {"paused": True}, {"shadow": False}, {"paused": False})
+    for n, mode in enumerate(modes):
+        for one in (live, other):
+            one.promise(**mode)
+        spans = range(20 * n, 20 * n + 20)
+        assert [live(x).label for x in spans] == [other(x).label for x in spans]
     inside.kill(live)
     again = make[0].open(path, make[1], every=50)
     assert again.promised == other.promised
@@ -662,6 +668,38 @@ def test_shadow_mode_answers_by_the_reference_and_says_when_it_is_safe():
     assert "Not yet safe to turn on: no answer of another model would have gone out" in str(bad.report())
 
 
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 2**31))
+def test_the_books_are_kept_whenever_the_shadow_begins_and_ends(seed):
+    rng = np.random.default_rng(seed)
+    live = Router(3, PRICES, agree=0.9, memory=64, seed=seed)
+    waiting, cheap = [], 0
+    for _ in range(400):
+        if rng.random() < 0.02:
+            live.promise(shadow=not live.promised.shadow)
+            assert (live.pending, live.policy.open.sum(), live.policy.held.sum()) == ([], 0, 0.0)
+            waiting.clear()
+        if rng.random() < 0.02:
+            live.promise(paused=not live.promised.paused)
+        decision, told = live.decide(), live.promised
+        cheap += decision.answer != 2
+        assert decision.answer == 2 or not (told.shadow or told.paused)
+        assert len(decision.call) == 1 or not told.paused
+        if len(decision.call) > 1:
+            waiting.append(decision)
+        if waiting and rng.random() < 0.7:
+            one = waiting.pop(int(rng.integers(len(waiting))))
+            live.feedback(one.id, ["b" if rng.random() < 0.1 else "a" for _ in one.call[:-1]] + ["a"])
+    books(live)
+    report = live.report()
+    assert report.cheap == cheap / 400
+    if cheap:
+        assert report.differ_at_most > 0.0
+    assert Router.from_state(live.state()).state() == live.state()
+    with pytest.raises(ValueError, match="paused must be True or False, got 1"):
+        live.promise(paused=1)
+
+
 def test_safe_is_said_wrongly_in_at_most_five_percent():
     """400 runs of 2000 requests at exactly the promise; 5 % and three standard errors (.011) are allowed."""
     rng = np.random.default_rng(0)
@@ -719,6 +757,8 @@ def test_background_answers_go_out_before_they_are_compared():
         lambda state: state["promise"].update(reference=7),
         lambda state: state["promise"].update(agree="a"),
         lambda state: state["promise"].pop("names"),
+        lambda state: state["promise"].update(paused=1),
+        lambda state: state["promise"].update(begun=[1]),
         lambda state: state["promise"]["counts"].update(groups=[["a", 1]]),
         lambda state: state["promise"]["counts"].update(second=[0, 0, 0.0, 0.0, [1.0]]),
         lambda state: state["promise"]["counts"]["groups"][0].__setitem__(2, -5),

@@ -150,6 +150,23 @@ async def test_a_promise_is_made_and_changed_in_a_browser(tmp_path):
         await submit(tab, "[data-method=PATCH]")
         await tab.until_true("document.querySelector('#change [name=agree]')?.defaultValue == '98'")
         assert service.learner("support").settings()["agree"] == 0.98
+        await tab.until_true("document.readyState == 'complete'")
+        await tab.run("document.querySelector('#recent [data-why]').click()")
+        await tab.until_true("document.querySelector('#recent .told li') !== null")
+        words = await tab.run("document.querySelector('#recent .told').textContent")
+        assert words.startswith(f"Decision {max(service.learner('support').observers['watch'].recent)}")
+        await tab.run("document.querySelector('#recent [data-why]').click()")
+        assert await tab.run("document.querySelector('#recent .told')") is None
+        for name, words in (("paused", "paused"), ("paused", "router"), ("shadow", "shadow")):
+            before = await tab.run(f"document.querySelector('#change [name={name}]').value")
+            await submit(tab, f"form:has([name={name}])")
+            changed = f"document.querySelector('#change [name={name}]')?.value != '{before}'"
+            await tab.until_true(f"document.readyState == 'complete' && {changed}")
+            badge = await tab.run("document.getElementById('badges').textContent")
+            assert words in badge
+        assert service.learner("support").settings()["shadow"] is True
+        assert service.learner("support").paused is False
+        assert not [event for event in tab.events if event["method"] == "Runtime.exceptionThrown"]
 
 
 async def fill(tab, form, **values):

@@ -186,6 +186,7 @@ def test_every_route_and_every_error_is_in_it(made, tmp_path):
         "/live",
         "/learners/{name}",
         "/learners/{name}/decisions/{id}",
+        "/learners/{name}/invoice.csv",
         "/login",
         "/logout",
         "/static/{file}",

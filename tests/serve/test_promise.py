@@ -84,6 +84,71 @@ def test_a_router_over_http_is_the_router_and_its_promise_changes_by_an_event(tm
     run(all_of_it())
 
 
+def test_a_promise_is_paused_shadowed_and_turned_on_over_http(tmp_path: Path) -> None:
+    own: Any = Router(2, [1, 20], agree=0.9, seed=3, memory=64, names=NAMES)
+    calls: list[tuple[str, ...]] = []
+
+    async def play(call: Any, start: int, end: int) -> None:
+        for n in range(start, end):
+            told = (await call("POST", PLACE + "/decide", {})).data
+            decision = own.decide()
+            calls.append(tuple(told["call"]))
+            assert told["call"] == [NAMES[k] for k in decision.call]
+            if len(decision.call) > 1:
+                outputs = ["x" if n % 25 == 0 else "a", "a"]
+                own.feedback(decision.id, outputs)
+                await call("POST", f"{PLACE}/decisions/{told['id']}/feedback", {"outputs": outputs})
+
+    async def change(call: Any, **news: bool) -> Any:
+        own.promise(**news)
+        return (await call("PATCH", PLACE + "/costs", news)).data
+
+    async def all_of_it() -> None:
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+            await call("PUT", PLACE, ROUTER)
+            await play(call, 0, 200)
+            assert ("small",) in calls
+            told = await change(call, paused=True)
+            assert (told["paused"], told["config"]["shadow"]) == (True, False)
+            assert (await change(call, paused=True))["revision"] == told["revision"]
+            calls.clear()
+            await play(call, 200, 260)
+            assert set(calls) == {("large",)}
+        async with serving(tmp_path / "s.db") as (_, call):  # the pause survives the restart
+            calls.clear()
+            await play(call, 260, 280)
+            assert set(calls) == {("large",)}
+            words = (await call("GET", PLACE + "/report")).data["promise"]["words"]
+            assert "Paused: large answers everything; nothing is compared, nothing is learned." in words
+            await change(call, paused=False)
+            while len((await call("POST", PLACE + "/decide", {})).data["call"]) == 1:  # one stays open
+                own.decide()
+            own.decide()
+            told = await change(call, shadow=True)
+            assert (told["paused"], told["config"]["shadow"], told["pending"]) == (False, True, 0)
+            calls.clear()
+            await play(call, 280, 400)
+            assert ("small",) not in calls
+        async with serving(tmp_path / "s.db") as (_, call):
+            report = (await call("GET", PLACE + "/report")).data
+            expected = own.report()
+            assert report["promise"]["words"] == str(expected).splitlines()
+            assert report["details"]["shadow"] == expected.shadow
+            assert expected.shadow["requests"] == 120
+            assert 0.0 < expected.differ <= expected.differ_at_most  # of what went out before
+            told = await change(call, shadow=False)
+            assert told["config"]["shadow"] is False
+            calls.clear()
+            await play(call, 400, 500)
+            assert ("small",) in calls
+            assert (await call("GET", PLACE + "/report")).data["promise"]["state"] == own.report().state
+            await call("PUT", "/v1/learners/q", {**ROUTER, "agree": None, "error_cost": 10, "options": {}})
+            refused = await call("PATCH", "/v1/learners/q/costs", {"paused": True})
+            assert (refused.status, refused.data["code"]) == (409, "not_offered")
+
+    run(all_of_it())
+
+
 def test_rounds_over_http_begin_anywhere_and_a_stage_may_fail(tmp_path: Path) -> None:
     own: Any = Cascade(2, [1, 20], agree=0.9, seed=3, memory=64, names=NAMES)
 
@@ -116,6 +181,11 @@ def test_rounds_over_http_begin_anywhere_and_a_stage_may_fail(tmp_path: Path) ->
             watch = service.learners["p"].observers["watch"]
             assert watch.spent == pytest.approx(own.report().spent)
             assert watch.spent + watch.saved == pytest.approx(own.report().reference_alone)
+            await call("PATCH", PLACE + "/costs", {"paused": True})
+            told = (await call("POST", PLACE + "/begin", {})).data
+            assert told["name"] == "large"
+            told = (await call("POST", f"{PLACE}/decisions/{told['id']}/tell", {"output": "a"})).data
+            assert told["answer"] == 1
             moved = (await call("PATCH", PLACE + "/costs", {"budget": 5.0})).data["config"]
             assert (moved["agree"], moved["budget"]) == (None, 5.0)
 

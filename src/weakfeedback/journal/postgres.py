@@ -206,9 +206,8 @@ class PostgresStore(SqlStore):
                     known = {key.decode(): value.decode(errors="replace") for key, value in rows}
             check_schema(self.place, known, found == _DESCRIBED)
             if self._lock is not None:
-                if self._all("SELECT to_regclass('event_open') IS NULL")[0][
-                    0
-                ]:  # a store of an earlier version
+                # a store of an earlier version
+                if self._all("SELECT to_regclass('event_open') IS NULL")[0][0]:
                     self._copy_checked()
                 self._own(self._add_index, member)
                 self._note_package()

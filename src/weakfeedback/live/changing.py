@@ -127,7 +127,7 @@ class Changing:
             self._stages = stages
 
         earlier: RouterTerms = self._core.terms
-        self._core.change_models(body, taken)
+        self._core.alter_anew("models", body, "other models", taken)
         self._words = Words(self._words.noun, names, self._words.currency)
         self._unready = elsewhere_or_async(stages)
         self._wait()  # type: ignore[attr-defined]

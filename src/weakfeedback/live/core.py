@@ -738,12 +738,12 @@ class Core:
         found: dict[str, Any] = altered.body
         return found
 
-    def change_models(self, body: dict[str, Any], taken: Callable[[int], None]) -> None:
-        """Go on with other models; open decisions are cancelled, and ``taken`` is told the first id from then on."""
+    def alter_anew(self, kind: str, body: dict[str, Any], reason: str, taken: Any = lambda _: None) -> None:
+        """Alter after open decisions were cancelled; ``taken`` is told the first id from then on."""
 
         def work() -> None:
-            self._close(list(self.ledger.waiting), 0.0, reason="other models")
-            self._alter("models", body, None)
+            self._close(list(self.ledger.waiting), 0.0, reason=reason)
+            self._alter(kind, body, None)
             taken(self.ledger.next)
 
         self.run(work)

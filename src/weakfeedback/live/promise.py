@@ -36,6 +36,7 @@ BEFORE, NO_LABEL = 1, 12  # of the policy: the form before the call, and a label
 FIRST_CHECKS = 50  # comparisons after each of which the reference is called a second time,
 LATER = 0.25  # then with this chance
 ADDED = ("sure", "shadow", "groups", "reference", "background", "self_check")
+SHADOWED = "background must be left out with shadow, where the reference always answers"
 MEANINGS = (
     "agree=0.95 (at least 95 % of the answers are those of the last {noun}, or of reference=, as cheaply as possible), "
     "budget=... (money a request, on average; as few answers as possible differ) or error_cost=... (what a wrong "
@@ -69,7 +70,7 @@ def promise_of(size: int, noun: str, limits: Sequence[Any], names: Any, **chosen
         if not isinstance(chosen[name], bool):
             raise ValueError(f"{name} must be True or False, got {brief(chosen[name])}")
     if chosen["shadow"] and chosen["background"]:
-        raise ValueError("background must be left out with shadow, where the reference always answers")
+        raise ValueError(SHADOWED)
     return Promised(
         agree, budget, error_cost, size - 1 if reference is None else reference, names=known, **chosen
     )
@@ -152,12 +153,16 @@ class Promises:
         budget: float | None = None,
         error_cost: float | None = None,
         reference: int | str | None = None,
+        shadow: bool | None = None,
+        paused: bool | None = None,
     ) -> None:
         """Promise something else from the next request on: another share, budget or price of an error, or reference.
 
         What was earned and spent before stays. ``budget`` takes the place of ``agree`` and ``error_cost``, and each of
         these that of ``budget``. After a change of the reference the comparisons with the old one are dropped, and it
-        answers everything until some are made with the new one. With a journal this is an event.
+        answers everything until some are made with the new one. ``shadow`` lets the reference answer everything while
+        the report says what would have been, or (False) turns the promise on; open decisions are cancelled. ``paused``
+        lets it answer everything, and nothing is learned, until it is False again. With a journal this is an event.
         """
         promised = self._keeps("promise")
         size = len(self._stages)
@@ -171,7 +176,17 @@ class Promises:
         body |= given
         chosen = stage_called("reference", reference, self._words.names, size, self._noun)
         body["reference"] = promised.reference if chosen is None else chosen
-        if body != {**promised.limits(), "reference": promised.reference}:
+        modes = {"shadow": shadow, "paused": paused}
+        for name, mode in modes.items():
+            if mode is not None and not isinstance(mode, bool):
+                raise ValueError(f"{name} must be True or False, got {brief(mode)}")
+        if shadow and promised.background:
+            raise ValueError(SHADOWED)
+        body |= {name: mode for name, mode in modes.items() if mode not in (None, getattr(promised, name))}
+        if "shadow" in body:
+            self._core.alter_anew("promise", body, "shadow mode")
+            self._wait()  # type: ignore[attr-defined]
+        elif body != {**promised.limits(), "reference": promised.reference}:
             self._alter("promise", body)  # type: ignore[attr-defined]
 
     def forfeit(self) -> None:

@@ -90,7 +90,7 @@ class PromiseReport(Report):
     settings : dict
         What is promised.
     state : str
-        "learning", "kept", "at risk", "above", "shadow", "nothing to save".
+        "learning", "kept", "at risk", "above", "shadow", "paused", "nothing to save".
     cheap : float
         The share of the requests that another model than the reference has answered.
     allowance, bucket : float or None
@@ -174,8 +174,12 @@ class PromiseReport(Report):
                 lines.append(f"And none whose risk times {price} is above the price of {reference}.")
         else:
             lines = [f"An answer unlike {reference}'s costs {price}; no share is promised."]
-        if self.shadow is not None:
-            return [*lines, *self._shadow(self.shadow)]
+        if self.state == "paused":
+            lines.append(self.pause())
+        elif self.shadow is not None:
+            lines += self._shadow(self.shadow)
+            if not self.cheap:
+                return lines
         requests = "1 request" if self.requests == 1 else f"{self.requests:,} requests"
         lines.append(
             f"{requests}: about {percent(self.differ)} differ (estimate); at most {percent(self.differ_at_most)}, 95 % "
@@ -195,6 +199,10 @@ class PromiseReport(Report):
         if self.is_early():
             lines.append(self.early())
         return lines
+
+    def pause(self) -> str:
+        """Say what a pause means."""
+        return f"Paused: {self.reference} answers everything; nothing is compared, nothing is learned."
 
     def is_early(self) -> bool:
         """Whether a single run says little yet."""
@@ -232,7 +240,7 @@ class PromiseReport(Report):
     def _shadow(self, found: dict[str, Any]) -> list[str]:
         saved, differ = percent(found["saved_share"]), percent(found["differ"])
         first = (
-            f"Shadow: {self.reference} answers everything. In {self.requests:,} requests {saved} would have been "
+            f"Shadow: {self.reference} answers everything. In {found['requests']:,} requests {saved} would have been "
             f"saved, and about {differ} would have differed."
         )
         if found["safe_since"] is not None:
@@ -357,9 +365,9 @@ def bound_of(policy: Any, buckets: Any) -> float:
 def bounds(view: View) -> tuple[float, dict[str, float | None]]:
     """Return the bound on the share of all answers that differ, and those of groups that have a promise."""
     policy, counts, promised = view.policy, view.counts.promise, view.terms.promise
-    if promised.shadow:
-        return 0.0, {}
     n = counts.total.requests
+    if promised.shadow and not counts.total.cheap:  # nothing but the reference's has gone out
+        return 0.0, {}
     whole = min(bound_of(policy, slice(None)) / n, 1.0) if n else 1.0
     by: dict[str, float | None] = {}
     if promised.groups == "each":
@@ -398,7 +406,8 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
     n, R = total.requests, promised.reference
     at_most, by_bound = bounds(view)
     blind = int(policy.blind.sum())
-    shown = 0.0 if promised.shadow else total.estimate + blind
+    quiet = promised.shadow and not total.cheap
+    shown = 0.0 if quiet else total.estimate + blind
     second = kept.second.spent
     spent, saved = total.spent + second, total.alone - total.spent - second
     eps = float(policy.eps)
@@ -413,7 +422,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
             "spent": one.spent,
             "reference_alone": one.alone,
             "saved": one.alone - one.spent,
-            "differ": 0.0 if promised.shadow or not one.requests else one.estimate / one.requests,
+            "differ": 0.0 if quiet or not one.requests else one.estimate / one.requests,
             "differ_at_most": by_bound.get(called),
         }
     models = []
@@ -448,7 +457,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         blind=blind,
         allowance=max(left, 0.0) if eps > 0 else None,
         bucket=float(policy.size_of_bucket()) * max(len(named), 1) if eps > 0 else None,
-        worth_below=saved / worst if saved > 0 and worst > 0 and not promised.shadow else None,
+        worth_below=saved / worst if saved > 0 and worst > 0 and not quiet else None,
         worth_below_estimate=saved / shown if saved > 0 and shown > 0 else None,
         model=" or ".join(words.one(k) for k in chosen) if chosen else None,
         risk_limit=max((float(policy.limit[b]) for b in named if policy.model[b] >= 0), default=None),
@@ -456,7 +465,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         models=models,
         compared_cost=total.compared * float(terms.prices[R]),
         wasted=float(view.counts.wasted),
-        shadow=_shadow_of(policy, kept, n, float(terms.prices[R])) if promised.shadow else None,
+        shadow=_shadow_of(policy, kept, promised, float(terms.prices[R])) if promised.shadow else None,
         self_check=_self_check(kept.second, total) if promised.self_check else None,
         former_references=[{"reference": words.one(k), "until": t} for k, t in promised.since],
         words=words,
@@ -467,8 +476,8 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
 def _state(
     policy: Any, promised: Promised, chosen: list[int], shown: float, n: int, left: float, total: Share
 ) -> str:
-    if promised.shadow:
-        return "shadow"
+    if promised.paused or promised.shadow:
+        return "paused" if promised.paused else "shadow"
     others = [k for k in range(policy.K) if k != policy.R]
     usable = any(policy.is_usable(k) and policy.is_worth_learning(k, True) for k in others)
     if usable and (policy.t < FIRST or policy.is_learning()):
@@ -482,11 +491,11 @@ def _state(
     return "kept"
 
 
-def _shadow_of(policy: Any, kept: Any, n: int, price: float) -> dict[str, Any]:
-    would = float(policy.would_spend)
-    alone = policy.t * price
+def _shadow_of(policy: Any, kept: Any, promised: Promised, price: float) -> dict[str, Any]:
+    would, whole = float(policy.would_spend), kept.total.requests
+    alone, n = (policy.t - promised.begun[1]) * price, whole - promised.begun[0]
     differ = float(policy.would_differ) / n if n else 0.0
-    eps, m = float(policy.eps), n - (kept.shadow_from or n)
+    eps, m = float(policy.eps), whole - (kept.shadow_from or whole)
     why = f"no answer of another model would have gone out in {n:,} requests"
     if eps > 0 and policy.would_answer > 0:
         why = (
@@ -495,6 +504,7 @@ def _shadow_of(policy: Any, kept: Any, n: int, price: float) -> dict[str, Any]:
             else f"the evidence is {min(math.exp(min(evidence(m, differ * n, eps), 50.0)), 20.0):.2g} of 20"
         )
     return {
+        "requests": n,
         "saved": alone - would,
         "saved_share": (alone - would) / alone if alone > 0 else 0.0,
         "differ": differ,
@@ -572,8 +582,6 @@ def router_explanation(id: int, call: Any, promised: Promised, words: Words) -> 
         return f"{said}\nThe answer of {first} was to be compared with chance {call.chance:.3g}: {drawn}."
     if len(call) > 1:
         return f"{said}\nThe others were called to compare them with {reference}."
-    return (
-        said
-        if call[-1] == promised.reference
-        else f"{said}\nIt went out unseen: the budget had no call of {reference} left."
-    )
+    if call[-1] == promised.reference:
+        return f"{said}\nNo other {words.noun} was inside its limit, or the allowance had no room for its answer."
+    return f"{said}\nIt went out unseen: the budget had no call of {reference} left."

@@ -246,9 +246,8 @@ def restore_fields(fresh: Any, fields: Any) -> Any:
         )
     policy = copy.copy(fresh)
     grows = bool(getattr(fresh, "keeps_history", False))
-    added: dict[str, Any] = getattr(
-        type(fresh), "before", {}
-    )  # of the class: policies have fields of this name
+    # of the class: policies have fields of this name
+    added: dict[str, Any] = getattr(type(fresh), "before", {})
     for name, value in added.items():
         first = born[name]
         vars(policy)[name] = np.full_like(first, value) if isinstance(first, np.ndarray) else value

@@ -360,6 +360,8 @@ class Activity:
             shown["allocation"] = event.body["allocation"]
         elif self.kind == "router":
             shown["call"] = list(called)
+        if event.body.get("group"):
+            shown["group"] = event.body["group"]
         self.recent[shown["id"]] = shown
         if len(self.recent) > RECENT:
             del self.recent[next(iter(self.recent))]

@@ -154,9 +154,10 @@ class Gate:
         if self._root and f"{scope['path']}/".startswith(f"{self._root}/"):
             scope = {**scope, "path": scope["path"][len(self._root) :] or "/"}
         headers = scope["weakfeedback.headers"] = dict(scope["headers"])
+        # then others have checked it
         passed = scope.setdefault(
             "weakfeedback.passed", self.passing is not None and self.passing.is_passed(headers)
-        )  # then others have checked it
+        )
         number = scope["weakfeedback.number"] = _request_id(headers)
         trace = read_trace(scope["headers"]) if b"traceparent" in headers else None
         telemetry, span = self._service.telemetry, None

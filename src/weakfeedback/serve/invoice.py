@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from weakfeedback.journal.events import Event
 from weakfeedback.stats import add_up, rounded
 
+GROUPS = 63  # that are kept by name; the others are one
+OTHERS = "other"
 DAY = 86_400_000_000  # microseconds
 PURPOSES = ("answer", "compare", "first", "lost")  # what a call was for
 
@@ -94,9 +96,8 @@ class Line:
         }
 
 
-Paid = dict[
-    str, tuple[int, float, float]
-]  # by the name of a token: the day of its last bill, money of it, and of all
+# by the name of a token: the day of its last bill, money of it, and of all
+Paid = dict[str, tuple[int, float, float]]
 
 
 def add_paid(paid: Paid, bill: dict[str, Any], at: int) -> None:
@@ -128,6 +129,8 @@ class Invoice:
         )
         self.measured_requests = 0
         self.waited = self.waiting = 0.0  # seconds, and what they are worth
+        self.group_spent: dict[str, float] = {}  # by the group of the request, "" for those without one
+        self.group_alone: dict[str, float] = {}
         self.paid: Paid = {}
 
     # -- sums
@@ -173,6 +176,11 @@ class Invoice:
         for stage, outcome in bill.get("again", ()):
             self.lines[stage].outcomes[outcome] += 1
         self.judge += bill.get("judge", 0.0)
+        group = bill.get("group", "")
+        if group not in self.group_spent and len(self.group_spent) >= GROUPS:
+            group = OTHERS
+        self.group_spent[group] = self.group_spent.get(group, 0.0) + money_of(bill)
+        self.group_alone[group] = self.group_alone.get(group, 0.0) + alone_of(bill)
         end = bill.get("end")
         self.requests += end == "answered"
         self.failed += end == "failed"

@@ -580,6 +580,12 @@ class Learner:
         words = f"learner {self.name}: {second} costs {more}, and a wrong answer only {error:g}"
         return f"{words}: nothing after {first} can ever pay; is error_cost what you meant?"
 
+    @property
+    def paused(self) -> bool:
+        """Whether the reference of a promise answers everything, and nothing is learned."""
+        promised = getattr(self.core.terms, "promise", None)
+        return promised is not None and promised.paused
+
     def settings(self) -> dict[str, Any]:
         """Return the configuration with the current prices and without the seed, which stays in the log."""
         told: dict[str, Any] = self.config.model_dump(mode="json", exclude={"seed"})

@@ -304,6 +304,7 @@ class LearnerInfo(Model):
     revision: int
     policy: str
     archived: bool
+    paused: bool = False
     created: str
     seq: int
     rounds: int
@@ -328,6 +329,8 @@ class CostsRequest(Model):
     agree: Annotated[float, Field(gt=0.5, lt=1.0)] | None = None
     budget: Positive | None = None
     reference: Text | None = None
+    shadow: bool | None = None
+    paused: bool | None = None
 
 
 class ModelPrice(Model):

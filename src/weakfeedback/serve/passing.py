@@ -191,9 +191,8 @@ class Passing:
         session = self._sessions.get(owner.id)
         if session is None:
             session = self._sessions[owner.id] = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0, keepalive_timeout=3.0
-                ),  # servers close idle ones after 5 s
+                # servers close idle ones after 5 s
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=1.0),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),

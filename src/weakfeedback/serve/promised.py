@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from weakfeedback.live.promise_report import PromiseReport
+from weakfeedback.live.promise_report import NO_GROUP, PromiseReport
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.models import Problem
 
 # what a promise may change while the learner runs, with error_cost
-CHANGES = ("agree", "budget", "reference")
+CHANGES = ("agree", "budget", "reference", "shadow", "paused")
 CHOICES = ("sure", "groups", "shadow", "background")
 
 
@@ -53,7 +53,7 @@ def change(live: Any, given: dict[str, Any], names: list[str]) -> None:
 
 def settings_of(promised: Any, names: list[str]) -> dict[str, Any]:
     """Return what is promised now, as the configuration has it."""
-    return {**promised.limits(), "reference": names[promised.reference]}
+    return {**promised.limits(), "reference": names[promised.reference], "shadow": promised.shadow}
 
 
 def billed_promise(report: PromiseReport, invoice: Invoice, names: list[str]) -> PromiseReport:
@@ -63,16 +63,28 @@ def billed_promise(report: PromiseReport, invoice: Invoice, names: list[str]) ->
     is_base = names[invoice.terms["baseline"]] == report.reference
     alone = invoice.alone if is_base else report.reference_alone
     saved = alone - invoice.spent
+    by_group = _billed_groups(report, invoice) if is_base else report.by_group
     worst, about = report.differ_at_most * report.requests, report.differ * report.requests
     return dataclasses.replace(
         report,
         spent=invoice.spent,
         reference_alone=alone,
         saved=saved,
+        by_group=by_group,
         wasted=invoice.money["lost"],
         worth_below=saved / worst if saved > 0 and worst > 0 and report.shadow is None else None,
         worth_below_estimate=saved / about if saved > 0 and about > 0 else None,
     )
+
+
+def _billed_groups(report: PromiseReport, invoice: Invoice) -> dict[str, dict[str, Any]]:
+    """Return what is known of each group, with its part of the invoice."""
+    found = {}
+    for name, one in report.by_group.items():
+        own = "" if name == NO_GROUP else name
+        spent, alone = invoice.group_spent.get(own, 0.0), invoice.group_alone.get(own, 0.0)
+        found[name] = {**one, "spent": spent, "reference_alone": alone, "saved": alone - spent}
+    return found
 
 
 def stages_told(

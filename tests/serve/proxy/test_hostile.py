@@ -16,12 +16,8 @@ from weakfeedback.serve.proxy.fake import FakeModel
 
 MODELS = {name: FakeModel(name, 1.0, tokens=20) for name in ("small-7b", "medium-2", "large-5")}
 SHORT = {"connect": 1, "first_byte": 0.4, "chunk": 0.3, "total": 0.8}
-LONG = {
-    "connect": 30,
-    "first_byte": 30,
-    "chunk": 30,
-    "total": 60,
-}  # for what must arrive, however busy the machine
+# for what must arrive, however busy the machine
+LONG = {"connect": 30, "first_byte": 30, "chunk": 30, "total": 60}
 SOON = 8.0  # seconds, on a machine where others work
 
 

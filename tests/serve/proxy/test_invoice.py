@@ -1,6 +1,8 @@
 """The invoice: tokens times price, the same number everywhere, and there after every restart."""
 
 import asyncio
+import csv
+import io
 import json
 import signal
 
@@ -14,7 +16,7 @@ from tests.serve.proxy.test_service import SECRET, chatting, command
 from tests.serve.test_page import paged, text_of
 
 from weakfeedback.serve.invoice import PURPOSES, Invoice
-from weakfeedback.serve.page import view
+from weakfeedback.serve.page.money import MINUS, added_up, sums_of
 from weakfeedback.serve.proxy.fake import FakeModel
 
 PRICES = {"small-7b": (2.0, 50.0), "medium-2": (10.0, 1000.0), "large-5": (40.0, 7500.0)}
@@ -85,9 +87,11 @@ def test_one_number_everywhere_and_after_every_restart(tmp_path, mode):
     assert report["saved"]["amount"] == report["proxy"]["saved"]["amount"] == pytest.approx(saved)
     assert report["details"]["spent"] == report["spent"]
     assert report["details"]["saved_alone"] == pytest.approx(saved)
+    sums = sums_of(spent, saved)  # rounded so that they add up
     for shown in (page, overview):
-        assert view.amount(spent, "USD") in shown
-        assert view.amount(abs(saved)) in shown
+        assert f"{sums.spent} USD" in shown
+        assert sums.alone in shown
+        assert sums.saved.removeprefix(MINUS) in shown
     assert f"{spent:,.4f}" in text
     assert f"{abs(saved):,.4f}" in text
     assert f'weakfeedback_spent_total{{currency="USD",learner="support"}} {report["spent"]}' in metrics
@@ -96,6 +100,51 @@ def test_one_number_everywhere_and_after_every_restart(tmp_path, mode):
     again = asyncio.run(play(0))[0]
     assert again["proxy"] == report["proxy"]
     assert again["spent"] == report["spent"]
+
+
+def test_the_money_of_groups_is_their_part_of_the_invoice(tmp_path):
+    """Report, page and file have the same parts of the money, also after a restart."""
+    more = {"compare": {"type": "text"}, "agree": 0.9, "error_cost": None, "seed": 1}
+    fake = Noting({name: FakeModel(name, 0.97, tokens=20) for name in PRICES})
+    table = {key: value for key, value in priced(**more).items() if value is not None}
+
+    async def play(rounds):
+        async with chatting(tmp_path / "s.db", table, fake) as chat:
+            by_group = {}
+            for k in range(rounds):
+                group, first = "web" if k % 3 else "mail", len(fake.seen)
+                await chat.ask(f"What is {k} * 7?", x_weakfeedback_group=group)
+                for seen in fake.seen[first:]:
+                    given = max(1, len(seen.body["messages"][-1]["content"]) // 4)
+                    price_in, price_out = PRICES[seen.model]
+                    spent = (given * price_in + 20 * price_out) / 1e6
+                    by_group[group] = by_group.get(group, 0.0) + spent
+            call = paged(chat.service)
+            page, file = (
+                await call("GET", "/learners/support"),
+                await call("GET", "/learners/support/invoice.csv"),
+            )
+            return by_group, await chat.service.report("support"), page, file
+
+    by_group, report, page, file = asyncio.run(play(150))
+    told = report["details"]["by_group"]
+    assert {name: one["spent"] for name, one in told.items()} == pytest.approx(by_group)
+    assert sum(one["spent"] for one in told.values()) == pytest.approx(report["spent"])
+    assert sum(one["reference_alone"] for one in told.values()) == pytest.approx(
+        report["proxy"]["alone"]["amount"]
+    )
+    shown, decimals = text_of(page), sums_of(report["spent"], report["saved"]["amount"]).decimals
+    for money in added_up([one["spent"] for one in told.values()], decimals):
+        assert money in shown
+    assert file.headers["content-type"] == "text/csv; charset=utf-8"
+    rows = list(csv.DictReader(io.StringIO(file.body.decode())))
+    hand = by_hand(fake)
+    assert [row["model"] for row in rows[:3]] == list(hand)
+    for row, (calls, read, made, money) in zip(rows, hand.values()):
+        assert [int(row[name]) for name in ("calls", "tokens in", "tokens out")] == [calls, read, made]
+        assert float(row["USD"]) == pytest.approx(money)
+    assert float(rows[3]["USD"]) == report["spent"]
+    assert asyncio.run(play(0))[1]["details"]["by_group"] == told
 
 
 def test_what_a_killed_process_has_answered_is_on_the_invoice(tmp_path):

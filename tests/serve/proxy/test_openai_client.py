@@ -209,9 +209,8 @@ def test_the_asynchronous_client_a_hundred_at_a_time(here):
     here.drain()
     assert all(text.startswith("The answer is ") and text.endswith(".") for text in said)
     right = sum(text == f"The answer is {3 * k}." for k, text in enumerate(said))
-    assert (
-        right >= 85
-    )  # the worst model is right 80 times of 100, but the first 50 are answered by better ones
+    # the worst model is right 80 times of 100, but the first 50 are answered by better ones
+    assert right >= 85
 
 
 def test_tools_arrive_whole_in_a_stream(here):

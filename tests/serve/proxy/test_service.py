@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from types import SimpleNamespace
 
 import openai
@@ -542,9 +543,9 @@ expect = {{ input = 4, output = 20 }}
 
 
 @contextlib.contextmanager
-def command(folder, port, **environment):
+def command(folder, port, config=CONFIG, **environment):
     """The command ``weakfeedback serve`` with a configuration; yields its address."""
-    (folder / "w.toml").write_text(CONFIG.format(store=folder / "s.db", port=port))
+    (folder / "w.toml").write_text(config.format(store=folder / "s.db", port=port))
     given = {**os.environ, "TEST_TOKEN": SECRET, "TEST_KEY": "key-of-the-upstream", **environment}
     arguments = [
         sys.executable,
@@ -588,6 +589,59 @@ def test_the_command_serves_what_a_file_says(tmp_path):
             until(lambda: process.poll() is not None, 20)
             assert process.returncode == 0
             assert "key-of-the-upstream" not in process.stderr.read()
+    finally:
+        running.close()
+
+
+def test_a_client_names_a_model_of_an_upstream_and_its_money_is_billed(tmp_path):
+    running, messages = Running(), body_of()["messages"]
+    config = CONFIG.replace("error_cost = 1.0", "error_cost = 1.0\npassthrough = true")
+    fake = FakeUpstream({name: FakeModel(name, 1.0) for name in MODELS})
+    port = running.serve(fake)
+
+    def told(url):
+        request = urllib.request.Request(
+            f"{url}/learners/support/report", headers={"Authorization": f"Bearer {SECRET}"}
+        )
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.load(answer)
+
+    try:
+        with (
+            command(tmp_path, port, config) as (url, _),
+            openai.OpenAI(base_url=url, api_key=SECRET, max_retries=0, timeout=20) as client,
+        ):
+            ask_for = client.chat.completions.create
+            assert {one.id for one in client.models.list()} == {"support", "small-7b", "large-5"}
+            found = ask_for(model="large-5", messages=messages)
+            assert (found.model, found.choices[0].message.content) == ("large-5", RIGHT)
+            assert fake.seen[-1].body["model"] == "large-5"
+            asked = {"stream": True, "stream_options": {"include_usage": True}}
+            chunks = list(ask_for(model="small-7b", messages=messages, **asked))
+            text = "".join(one.choices[0].delta.content or "" for one in chunks if one.choices)
+            assert (text, chunks[-1].usage.completion_tokens) == (RIGHT, 20)
+            report = told(url)
+            assert report["rounds"] == 0  # billed, not learned from
+            assert report["spent"] == pytest.approx(20 * 7500e-6 + 20 * 50e-6)
+            assert report["saved"]["amount"] == pytest.approx(20 * 7500e-6 - 20 * 50e-6)
+            assert [one["answers"] for one in report["proxy"]["stages"]] == [1, 1]
+            fake.faults["large-5"] = ["400"]
+            with pytest.raises(openai.BadRequestError, match="no, said"):
+                ask_for(model="large-5", messages=messages)
+            fake.faults["large-5"] = ["cut:3"]
+            with pytest.raises(openai.APIError, match="cut in the middle"):
+                list(ask_for(model="large-5", messages=messages, stream=True))
+            with pytest.raises(openai.NotFoundError, match="there are: support, small-7b, large-5"):
+                ask_for(model="medium-2", messages=messages)
+            fake.always["small-7b"] = "500"  # then a later one answers, and the headers say so
+            raw = client.chat.completions.with_raw_response.create(model="small-7b", messages=messages)
+            assert raw.parse().model == "large-5"
+            assert raw.headers["x-weakfeedback-fallback"] == "small>large"
+            until(lambda: told(url)["proxy"]["requests"] == 3, 20)
+            before = told(url)
+        with command(tmp_path, port, config) as (url, _):  # killed: what was billed is there
+            after = told(url)
+            assert (after["spent"], after["proxy"]) == (before["spent"], before["proxy"])
     finally:
         running.close()
 

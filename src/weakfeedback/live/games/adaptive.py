@@ -412,6 +412,8 @@ class AdaptiveGame:
         if not self.names_stages:
             return Choice(Progress(), ())
         begun = Progress(group=group)
+        if terms.promise is not None and terms.promise.paused:
+            return Choice(begun._replace(next=terms.promise.reference), ())
         self._turn(begun)
         numbers, scores = begun.by_stage(self.K)
         return Choice(self._named(self.ask(NOT_CALLED, numbers, scores, rng), begun), ())
@@ -628,7 +630,8 @@ class AdaptiveGame:
     def change(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: Any) -> Altered:
         """Promise something else from the next request on."""
         promised = changed(body, terms.promise, counts.promise.total.requests, self.driver)
-        return Altered(body, terms=terms._replace(promise=promised))
+        kept = counts.promise.turned(terms.promise, promised)
+        return Altered(body, counts._replace(promise=kept), terms._replace(promise=promised))
 
     def unseen(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: Any) -> Altered:
         """Let an answer go out although the reference failed."""

@@ -363,9 +363,8 @@ def moved_in(
     return told, counts.after_movement(record.far)
 
 
-Lesson = tuple[
-    np.ndarray, np.ndarray | None
-]  # what a policy learns of a row, and how far its answers are apart
+# what a policy learns of a row, and how far its answers are apart
+Lesson = tuple[np.ndarray, np.ndarray | None]
 
 
 def warm_lessons(body: dict[str, Any], arms: int, numeric: bool, rng: np.random.Generator) -> list[Lesson]:

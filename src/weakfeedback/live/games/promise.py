@@ -61,6 +61,8 @@ class Promised(NamedTuple):
     names: tuple[str, ...] | None = None
     salt: str = ""  # with which labels are hashed
     since: tuple[tuple[int, int], ...] = ()  # earlier references, and the last request of each
+    paused: bool = False  # the reference answers everything, and nothing is learned
+    begun: tuple[int, int] = (0, 0)  # requests, and those that the policy knows, before the present shadow
 
     def limits(self) -> dict[str, float | None]:
         """Return what sets the limit."""
@@ -148,6 +150,10 @@ class PromiseCounts(NamedTuple):
         name = group if group in known or len(known) < NAMED else OTHERS
         known[name] = known.get(name, Share()).plus(more)
         return self._replace(groups=tuple(known.items()))
+
+    def turned(self, before: Promised, now: Promised) -> PromiseCounts:
+        """Return the counts after a change: a shadow begins without evidence."""
+        return self if before.shadow == now.shadow else self._replace(safe_since=0, shadow_from=0)
 
     def after_shadow(self, requests: int, fields: Mapping[str, Any]) -> PromiseCounts:
         """Note since when it is safe to turn on: since the bound on the rules' mean rate stays at or below eps.
@@ -299,7 +305,7 @@ def checked(fields: Mapping[str, Any], K: int) -> None:
 def changed(body: dict[str, Any], promised: Promised, requests: int, driver: Interpreted) -> Promised:
     """Take another limit or another reference, from the next request on; return what is promised then.
 
-    With ``forfeit`` in the body the allowance is given up.
+    With ``forfeit`` in the body the allowance is given up; ``shadow`` and ``paused`` stand there only if they change.
     """
     new = promised._replace(**{name: body[name] for name in LIMITS})
     if new.limits() != promised.limits():
@@ -310,7 +316,19 @@ def changed(body: dict[str, Any], promised: Promised, requests: int, driver: Int
         new = new._replace(reference=body["reference"], since=since)
     if body.get("forfeit"):
         driver.alter(forfeit)
-    return new
+    if "shadow" in body:
+        driver.alter(lambda policy: take_shadow(policy, body["shadow"]))
+        new = new._replace(shadow=body["shadow"], begun=(requests, int(driver.fields()["t"])))
+    return new._replace(paused=body.get("paused", promised.paused))
+
+
+def take_shadow(policy: Any, shadow: bool) -> None:
+    """Let the reference answer everything from the next request on, or no longer; what would have been begins anew.
+
+    No comparison may be under way: what it has reserved is known to the mode that it began in.
+    """
+    policy.shadow = shadow
+    policy.would_answer = policy.would_differ = policy.would_spend = 0.0
 
 
 def forfeit(policy: Any) -> None:
@@ -334,13 +352,17 @@ def go_unseen(body: dict[str, Any], driver: Interpreted) -> None:
 
 def promise_state(promised: Promised, counts: PromiseCounts) -> dict[str, Any]:
     """Return everything as JSON data."""
-    more = {"salt": promised.salt, "since": [list(pair) for pair in promised.since]}
+    more: dict[str, Any] = {"salt": promised.salt, "since": [list(pair) for pair in promised.since]}
+    more |= {"paused": True} if promised.paused else {}
+    more |= {"begun": list(promised.begun)} if any(promised.begun) else {}
     return {**promised.settings(), **more, "counts": counts.state()}
 
 
 def promise_from(state: Any, K: int) -> tuple[Promised, PromiseCounts]:
     """Return what gave ``state``, or raise `StateError`."""
     keys = {*Promised._fields, "counts"}
+    if isinstance(state, dict):
+        state = {"paused": False, "begun": (0, 0), **state}  # written only where they say something
     if not isinstance(state, dict) or set(state) != keys:
         raise StateError(f"the promise must hold exactly: {', '.join(sorted(keys))}")
     try:
@@ -349,16 +371,20 @@ def promise_from(state: Any, K: int) -> tuple[Promised, PromiseCounts]:
             (integer("reference", one, 0, K - 1), integer("request", t, 0)) for one, t in state["since"]
         )
         names = None if state["names"] is None else tuple(str(name) for name in state["names"])
+        requests, known = (integer("request", t, 0) for t in state["begun"])
+        if type(state["paused"]) is not bool:
+            raise ValueError("paused must be True or False")
     except (TypeError, ValueError):
         raise StateError(f"the promise is damaged: {short(state)}") from None
-    own = {name: state[name] for name in Promised._fields if name not in ("names", "since")}
-    return Promised(**own, names=names, since=since), PromiseCounts.from_state(state["counts"])
+    own = {name: state[name] for name in Promised._fields}
+    own |= {"names": names, "since": since, "begun": (requests, known)}
+    return Promised(**own), PromiseCounts.from_state(state["counts"])
 
 
 def promise_arguments() -> tuple[Argument, ...]:
     """Return the arguments that say what is promised; those that may change have a state of their own."""
     reads = {name: (lambda body, name=name: body["promise"].get(name)) for name in CHOSEN}
-    may_change = ("agree", "budget", "reference")
+    may_change = ("agree", "budget", "reference", "shadow")
     return tuple(
         Argument(name, "data", read=reads[name], promised=name in may_change)
         for name in CHOSEN

@@ -143,11 +143,12 @@ class PromisedRouterGame(RouterGame):
     ) -> Choice:
         """Ask the policy which models to call; a decision for one model alone is learned at once.
 
-        A conversation that can only go to the reference is not asked for: it earns no tokens.
+        A pause, and a conversation that can only go to the reference, do not ask it: no tokens are earned.
         """
         R = terms.promise.reference
         turn = None if turn is None else self.talks.look_up(turn)
-        free = turn is None or turn.held is None or self._may_stay(turn.held, group, R)
+        free = not terms.promise.paused
+        free = free and (turn is None or turn.held is None or self._may_stay(turn.held, group, R))
         if free and prices is not None:
             self.price(freeze(np.array(prices)))
         chosen = self._asked(rng, group) if free else Called((R,), group)
@@ -334,7 +335,8 @@ class PromisedRouterGame(RouterGame):
     def change(self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: Any) -> Altered:
         """Promise something else from the next request on."""
         promised = changed(body, terms.promise, counts.promise.total.requests, self.driver)
-        return Altered(body, terms=terms._replace(promise=promised))
+        kept = counts.promise.turned(terms.promise, promised)
+        return Altered(body, counts._replace(promise=kept), terms._replace(promise=promised))
 
     def change_models(
         self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: Any

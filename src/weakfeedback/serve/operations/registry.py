@@ -88,6 +88,7 @@ def describe(service: Service, learner: Learner) -> dict[str, Any]:
         "revision": learner.revision,
         "policy": learner.core.label,
         "archived": learner.archived,
+        "paused": learner.paused,
         "created": moment(learner.created),
         "seq": learner.seq,
         "rounds": learner.live.rounds,
@@ -126,15 +127,18 @@ async def infos(service: Service) -> dict[str, Any]:
 
 
 async def recost(service: Service, name: str, given: CostsRequest) -> dict[str, Any]:
-    """Set new prices; what was counted stays.
+    """Set new prices, or change the promise, its shadow or its pause; what was counted stays.
 
     Setting the same again changes nothing.
     """
     learner = service.learner(name)
     wanted = given.model_dump(exclude_none=True)
     if not wanted:
-        raise Problem("invalid", "stage_costs, prices, error_cost, agree, budget or reference must be given")
-    settings = learner.settings()
+        raise Problem(
+            "invalid",
+            "stage_costs, prices, error_cost, agree, budget, reference, shadow or paused must be given",
+        )
+    settings = {**learner.settings(), "paused": learner.paused}
     if all(settings.get(field) == value for field, value in wanted.items()):
         return await service.steps.confirm(learner, describe(service, learner))
     await service.steps.run(learner, learner.recost, wanted)

@@ -23,5 +23,6 @@ def actions_of(learner: Learner, *, chat: bool) -> dict[str, Any]:
         "budget": config.get("budget"),
         "reference": config.get("reference") or names[-1],
         "follows": chat,
+        "background": bool(config.get("background")),
         "audit": names if audited and config.get("compare", {}).get("type") != "number" else [],
     }

@@ -14,12 +14,8 @@ from weakfeedback.serve.activity import Activity
 from weakfeedback.serve.page.words import count, share
 
 STEPS = {15: "15 seconds", 60: "minute", 1800: "half hour", 7200: "2 hours"}
-LABELS = {
-    900: 180,
-    3600: 600,
-    86_400: 10_800,
-    604_800: 86_400,
-}  # seconds between labels, by the length of the span
+# seconds between labels, by the length of the span
+LABELS = {900: 180, 3600: 600, 86_400: 10_800, 604_800: 86_400}
 GAP = 0.14  # share of a step that stays empty between bars
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -25,7 +27,8 @@ def decimals_of(total: float) -> int:
     >>> decimals_of(31.65), decimals_of(0.351), decimals_of(0.0)
     (2, 3, 2)
     """
-    return len(amount(total).partition(".")[2]) if math.isfinite(total) else 2
+    size = abs(total)
+    return 2 if not 1e-8 < size < 1.0 else 2 - math.floor(math.log10(size))
 
 
 def added_up(parts: Sequence[float], decimals: int) -> list[str]:
@@ -53,10 +56,11 @@ def headline(report: dict[str, Any], watch: Activity, other: dict[str, Any] | No
     if watch.kind == "allocation" or saved is None or not watch.decided or report.get("spent") is None:
         return None
     spent, gain, currency = report["spent"], saved["amount"], report["currency"]
-    base = watch.names[watch.baseline]
-    instead = f"instead of {amount(spent + gain, currency)}"
+    base, sums = watch.names[watch.baseline], sums_of(spent, gain)
+    unit = f" {currency}" if currency else ""
+    instead = f"instead of {sums.alone}{unit}"
     if gain < 0.0:
-        instead = f"where {base} alone would have cost {amount(spent + gain, currency)}"
+        instead = f"where {base} alone would have cost {sums.alone}{unit}"
     same = ""
     if other is not None and other["known"] and not other["nothing"] and other["enough"]:
         same = f", and about {other['same']} of 100 answers are the same as {base}\N{RIGHT SINGLE QUOTATION MARK}s"
@@ -64,10 +68,30 @@ def headline(report: dict[str, Any], watch: Activity, other: dict[str, Any] | No
     promised = "" if agree is None or not same else f" {100 * agree:g} were promised."
     return {
         "name": report["name"],
-        "spent": amount(spent, currency),
+        "spent": f"{sums.spent}{unit}",
         "rest": f"{instead}{same}.{promised}",
         "lost": gain < 0.0,
     }
+
+
+class Sums(NamedTuple):
+    """What was spent, what the baseline alone costs, and what was saved: as texts that add up."""
+
+    spent: str
+    alone: str
+    saved: str
+    decimals: int
+
+
+def sums_of(spent: float, gain: float) -> Sums:
+    """Return the three amounts with as many decimals; the saving is what the rounded ones leave.
+
+    >>> sums_of(31.6549, 35.7999)[:3], sums_of(0.15, -0.02)[:3]
+    (('31.65', '67.45', '35.80'), ('0.150', '0.130', '−0.020'))
+    """
+    decimals = max(decimals_of(spent), decimals_of(spent + gain))
+    paid, alone = round(spent, decimals), round(spent + gain, decimals)
+    return Sums(fixed(paid, decimals), fixed(alone, decimals), fixed(alone - paid, decimals), decimals)
 
 
 class Differ(NamedTuple):
@@ -146,8 +170,8 @@ def invoice_of(invoice: Invoice, currency: str | None) -> dict[str, Any] | None:
     """Return the invoice as a table; None for a learner whose stages run elsewhere."""
     if invoice.terms is None:
         return None
-    terms, spent = invoice.terms, invoice.spent
-    decimals = decimals_of(spent)
+    terms, sums = invoice.terms, sums_of(invoice.spent, invoice.saved)
+    decimals = sums.decimals
     names = [model["name"] for model in terms["models"]]
     moneys = added_up([*(line.money for line in invoice.lines), invoice.judge], decimals)
     rows = []
@@ -177,9 +201,9 @@ def invoice_of(invoice: Invoice, currency: str | None) -> dict[str, Any] | None:
         "input": count(sum(line.input for line in lines)),
         "cached": count(sum(line.cached for line in lines)),
         "output": count(sum(line.output for line in lines)),
-        "spent": fixed(spent, decimals),
-        "alone": fixed(invoice.alone, decimals),
-        "saved": fixed(saved, decimals),
+        "spent": sums.spent,
+        "alone": sums.alone,
+        "saved": sums.saved,
         "share": share(abs(saved) / invoice.alone) if invoice.alone > 0.0 else "",
         "lost": saved < 0.0,
         "base": base,
@@ -192,6 +216,30 @@ def invoice_of(invoice: Invoice, currency: str | None) -> dict[str, Any] | None:
         "waiting_price": amount(terms["waiting_price"], currency),
         "for": purposes(invoice, names, decimals),
     }
+
+
+def csv_of(invoice: Invoice, currency: str | None) -> str:
+    """Return the invoice as CSV: a line for each model, unrounded, then its sum."""
+    unit, models = currency or "money", (invoice.terms or {}).get("models", ())
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\r\n")
+    prices = [f"price {name} per million" for name in ("input", "cached", "output")]
+    table.writerow(["name", "model", "calls", "tokens in", "of these cached", "tokens out", *prices, unit])
+    for model, line in zip(models, invoice.lines):
+        price = [model["price"][name] for name in ("input", "cached", "output")]
+        tokens = [line.calls, line.input, line.cached, line.output]
+        table.writerow([_cell(model["name"]), _cell(model["model"]), *tokens, *price, line.money])
+    for name, money in (("judges and embeddings", invoice.judge), ("models that are gone", invoice.gone)):
+        if money:
+            table.writerow([name, *[""] * 8, money])
+    table.writerow(["spent", *[""] * 8, invoice.spent])
+    table.writerow(["the reference alone", *[""] * 8, invoice.alone])
+    return text.getvalue()
+
+
+def _cell(text: str) -> str:
+    """Return a name that no spreadsheet takes for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
 
 
 def plainly(price: float) -> str:
@@ -217,15 +265,15 @@ def purposes(invoice: Invoice, names: Sequence[str], decimals: int) -> list[dict
         judged = ", and judges" if invoice.judge else ""
         parts.append(
             (
-                "Comparisons",
+                f"Comparisons, {share(compared / invoice.spent)}" if invoice.spent else "Comparisons",
                 f"{counted(calls['compare'], 'call')} beside an answer{judged}",
                 compared,
-                "hatch",
+                f"hatch s{(invoice.terms or {}).get('baseline', 0) % 8}",
             )
         )
     if calls["first"]:
         parts.append(
-            ("Asked first, not used", counted(calls["first"], "call"), invoice.money["first"], "vain")
+            ("Asked first, not used", counted(calls["first"], "call"), invoice.money["first"], "hatch s0")
         )
     if calls["lost"]:
         lost = invoice.money["lost"]
@@ -248,18 +296,23 @@ def purposes(invoice: Invoice, names: Sequence[str], decimals: int) -> list[dict
     return found
 
 
+def _number(text: str) -> float:
+    return float(text.replace(",", "").replace(MINUS, "-"))
+
+
 def totals(sums: Sequence[tuple[str, float, float]]) -> dict[str, Any] | None:
     """Return the sums of all learners (currency, spent and saved of each); None without a common currency."""
     currencies = {currency for currency, _, _ in sums}
     if len(currencies) != 1:
         return None
     currency = currencies.pop() or None
-    spent, saved = sum(one[1] for one in sums), sum(one[2] for one in sums)
-    alone = spent + saved
+    each = [sums_of(spent, saved) for _, spent, saved in sums]  # as the rows show them, so that they add up
+    spent, alone = sum(_number(one.spent) for one in each), sum(_number(one.alone) for one in each)
+    saved, whole, unit = alone - spent, sums_of(spent, alone - spent), f" {currency}" if currency else ""
     return {
-        "spent": amount(spent, currency),
-        "saved": amount(saved, currency),
-        "alone": amount(alone, currency),
+        "spent": f"{whole.spent}{unit}",
+        "saved": f"{whole.saved}{unit}",
+        "alone": f"{whole.alone}{unit}",
         "share": share(abs(saved) / alone) if alone > 0.0 else "",
         "lost": saved < 0.0,
         "one": len(sums) == 1,

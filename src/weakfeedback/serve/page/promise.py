@@ -10,7 +10,7 @@ from typing import Any
 from weakfeedback.adaptive.offers import OFFERS, would_be
 from weakfeedback.live.promise_report import PromiseReport
 from weakfeedback.plaintext import counted
-from weakfeedback.serve.page.money import added_up, decimals_of
+from weakfeedback.serve.page.money import added_up, decimals_of, fixed
 from weakfeedback.serve.page.words import amount, count, share
 
 SCALE = 0.1  # a gauge shows at least this share of the answers
@@ -22,6 +22,7 @@ STATES = {  # class of the badge, words
     "at risk": ("risk", "at risk"),
     "above": ("risk", "above the line"),
     "shadow": ("shadow", "shadow"),
+    "paused": ("", "paused"),
     "nothing to save": ("", "nothing to save"),
 }
 
@@ -109,6 +110,8 @@ def _allowance(found: PromiseReport) -> dict[str, Any]:
 def _note(found: PromiseReport) -> str:
     """Return what stands beside the badge in the list."""
     reference = found.reference
+    if found.state == "paused":
+        return f"{reference} answers everything"
     if found.state == "at risk":
         return f"{reference} answers everything; it goes on by itself"
     if found.state == "learning":
@@ -127,6 +130,8 @@ def _note(found: PromiseReport) -> str:
 def _first_line(found: PromiseReport) -> str:
     """Return the first line of the card in states that need one."""
     reference, shadow = found.reference, found.shadow
+    if found.state == "paused":
+        return found.pause()
     if found.state == "learning":
         least = min([one["compared"] for one in found.models if one["usable"]], default=0)
         return f"Not enough compared yet: {min(least, 50)} of 50. {reference} answers everything until then."
@@ -145,17 +150,15 @@ def _first_line(found: PromiseReport) -> str:
     return f"Not yet safe to turn on: {shadow['why']}. {reference} answers everything."
 
 
-def groups_of(found: PromiseReport, currency: str | None, *, billed: bool) -> dict[str, Any] | None:
-    """Return what a promise has seen of each group; None where there are not several.
-
-    ``billed`` if the money is that of an invoice, which does not know groups.
-    """
+def groups_of(found: PromiseReport, currency: str | None) -> dict[str, Any] | None:
+    """Return what a promise has seen of each group; None where there are not several. Their money adds up."""
     if len(found.by_group) < 2:
         return None
     told, groups = found.settings, found.by_group
     eps, each = None if told["agree"] is None else 1.0 - told["agree"], told["groups"] == "each"
-    decimals = decimals_of(found.spent)
-    spent = added_up([one["spent"] for one in groups.values()], decimals)
+    decimals, parts = decimals_of(found.spent), [one["spent"] for one in groups.values()]
+    more = found.spent - sum(parts)  # of no group: second calls of the reference, models that are gone
+    *spent, other = added_up([*parts, more if abs(more) > 1e-9 * found.spent else 0.0], decimals)
     rows = [_group(name, one, eps, money) for (name, one), money in zip(groups.items(), spent)]
     total = {
         "requests": found.requests,
@@ -165,14 +168,13 @@ def groups_of(found: PromiseReport, currency: str | None, *, billed: bool) -> di
         "saved": found.saved,
         "reference_alone": found.reference_alone,
     }
-    whole = amount(sum([one["spent"] for one in groups.values()]))
     return {
         "each": each,
-        "money": not billed,
         "unit": currency or "money",
         "eps": "" if eps is None else share(eps),
         "rows": rows,
-        "all": _group("all", total, eps, whole),
+        "other": other if other.strip("0.,") else "",
+        "all": _group("all", total, eps, fixed(found.spent, decimals)),
         "near": _near(groups, eps) if eps is not None else "",
         "words": "The promise holds for every group."
         if each
@@ -209,18 +211,26 @@ def _near(groups: dict[str, dict[str, Any]], eps: float) -> str:
     return f"No group is above {line}" + (f"; near it: {', '.join(near)}." if near else ".")
 
 
-def offers_of(found: PromiseReport, policy: Any, names: Sequence[str]) -> dict[str, Any] | None:
-    """Return what other promises would cost, and where each model alone stands; None before there is evidence."""
+Curve = Sequence[tuple[float, float, float]]  # promised share, answers that are the same, share of the money
+
+
+def curve_of(found: PromiseReport, policy: Any) -> Curve:
+    """Return what other promises would cost; nothing before there is evidence. It takes a moment."""
     agree = found.settings["agree"]
-    if agree is None or found.state == "learning" or found.reference_alone <= 0.0:
-        return None
-    curve = would_be(policy, sorted({*OFFERS, agree}))
-    if not curve:
+    return [] if agree is None or found.state == "learning" else would_be(policy, sorted({*OFFERS, agree}))
+
+
+def offers_of(
+    found: PromiseReport, curve: Curve, price: float, names: Sequence[str]
+) -> dict[str, Any] | None:
+    """Return other promises beside what is measured now; ``price`` is that of the reference. None without a curve."""
+    agree = found.settings["agree"]
+    if agree is None or not curve or found.reference_alone <= 0.0:
         return None
     same, money = 1.0 - found.differ, found.spent / found.reference_alone
     if found.shadow is not None:
         same, money = 1.0 - found.shadow["differ"], 1.0 - found.shadow["saved_share"]
-    price, places = float(policy.c[policy.R]), {name: k for k, name in enumerate(names)}
+    places = {name: k for k, name in enumerate(names)}
     alone = [
         (one["name"], 1.0 - one["differs"], one["price"] / price) for one in found.models if one["compared"]
     ]
@@ -252,7 +262,11 @@ def offers_of(found: PromiseReport, policy: Any, names: Sequence[str]) -> dict[s
         "across": [{"x": 25 * k, "label": share(left + k * (1.0 - left) / 4)} for k in range(5)],
         "down": [{"y": down(k / 4), "label": share(k / 4)} for k in range(5)],
         "compared": counted(sum([one["compared"] for one in found.models]), "comparison"),
+        # what a promise would cost, for the sentence beside the field that changes it
+        "curve": [[offer, round(y, 4)] for offer, _, y in curve],
+        "share": round(money, 4),
+        "thousand": 1000.0 * found.reference_alone / found.requests if found.requests else 0.0,
     }
 
 
-__all__ = ["groups_of", "offers_of", "promise_of", "promises_in_words"]
+__all__ = ["curve_of", "groups_of", "offers_of", "promise_of", "promises_in_words"]

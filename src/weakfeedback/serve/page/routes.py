@@ -33,8 +33,8 @@ from weakfeedback.serve.page import view
 from weakfeedback.serve.page.actions import actions_of
 from weakfeedback.serve.page.bars import bars_of
 from weakfeedback.serve.page.calling import calls_of
-from weakfeedback.serve.page.money import invoice_of, totals
-from weakfeedback.serve.page.promise import groups_of, offers_of, promise_of, promises_in_words
+from weakfeedback.serve.page.money import csv_of, invoice_of, totals
+from weakfeedback.serve.page.promise import curve_of, groups_of, offers_of, promise_of, promises_in_words
 from weakfeedback.serve.page.words import ago, amount, count, duration, moment
 from weakfeedback.serve.service import Service
 from weakfeedback.serve.tokens import token_operations, tokens_told
@@ -108,7 +108,7 @@ class Page:
         self.service, self.auth, self._operations, self._root = service, auth, operations, root
         self._rows: dict[str, tuple[Any, dict[str, Any], str]] = {}  # rendered; valid until a change
         self._kept: dict[tuple[str, str], tuple[float, Any, Any]] = {}  # what is computed only occasionally
-        self._fits: dict[str, tuple[Any, dict[str, Any] | None]] = {}
+        self._fits: dict[str, tuple[Any, Any]] = {}
         self._lines: dict[str, tuple[Any, str]] = {}
         self._views: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
         self._rate = (time.monotonic(), service.commits, 0.0)
@@ -177,12 +177,12 @@ class Page:
         return found
 
     def _offers(self, learner: Learner, report: PromiseReport) -> dict[str, Any] | None:
-        """Return what other promises would cost; computed anew after each fit, as it takes a moment."""
+        """Return what other promises would cost; their curve is computed anew after each fit."""
         policy = learner.live.policy
         key, known = (learner, int(policy.next_fit), report.settings["agree"]), self._fits.get(learner.name)
         if known is None or known[0] != key:
-            known = self._fits[learner.name] = key, offers_of(report, policy, learner.kind.names)
-        return known[1]
+            known = self._fits[learner.name] = key, curve_of(report, policy)
+        return offers_of(report, known[1], float(policy.c[policy.R]), learner.kind.names)
 
     def chosen(self, q: str, page: int) -> tuple[list[Learner], int]:
         """Return the learners of one page of the overview, and the total number."""
@@ -266,6 +266,8 @@ class Page:
             "kind": kind,
             "kind_words": view.KINDS[kind],
             "archived": learner.archived,
+            "paused": learner.paused,
+            "shadow": bool(config.get("shadow")),
             "revision": learner.revision,
             "currency": report["currency"],
             "baseline": watch.names[watch.baseline],
@@ -283,7 +285,12 @@ class Page:
             "drift": view.drift(watch),
             "drift_words": view.DRIFT if kind in WATCHED else view.NOT_WATCHED,
             "watched": kind in WATCHED and report.get("promise") is None,
-            "recent": view.recent(watch, now, hasattr(learner.live, "explain")),
+            "recent": view.recent(
+                watch,
+                now,
+                hasattr(learner.live, "explain"),
+                None if promised is None else cast(Any, learner.live).risk,
+            ),
             "proxy": view.proxy(learner.invoice),
             "changes": view.changes(watch, report["currency"]),
             "audited": kind in WATCHED
@@ -305,9 +312,7 @@ class Page:
             "next": _next(learner, watch, self.address),
             "promise": None if promised is None else promise_of(promised, report["currency"]),
             "offers": None if promised is None else self._offers(learner, promised),
-            "groups": None
-            if promised is None
-            else groups_of(promised, report["currency"], billed=learner.invoice.terms is not None),
+            "groups": None if promised is None else groups_of(promised, report["currency"]),
             "actions": actions_of(learner, chat=learner.name in self.service.models),
             "charts": charts,
         }
@@ -416,6 +421,22 @@ class Page:
             (key, value) for key, value in state.items() if value is not None and key not in ("id", "call")
         ]
         return self.render(request, "decision.html", name=name, id=id, lines=text.splitlines(), state=shown)
+
+    async def invoice(self, request: Request) -> Response:
+        """Send the invoice of a learner as a table for a spreadsheet."""
+        if (elsewhere := await self.allowed(request)) is not None:
+            return elsewhere
+        name = request.path_params["name"]
+        try:
+            learner = self.service.learner(name)
+            if learner.invoice.terms is None:
+                raise Problem("not_offered", f"learner {name} calls no model through the proxy: no invoice")
+            text = csv_of(learner.invoice, learner.config.currency)
+            await self.service.steps.confirm(learner, None)
+        except Problem as problem:
+            return self.problem(request, problem)
+        headers = {"content-disposition": f'attachment; filename="{name}-invoice.csv"'}
+        return Response(text, headers=headers, media_type="text/csv; charset=utf-8")
 
     async def docs(self, request: Request) -> Response:
         """Show the documentation of the API."""
@@ -575,6 +596,7 @@ class Page:
             Route("/", self.overview, name="page"),
             Route("/live", self.live, name="page live"),
             Route("/learners/{name}", self.one, name="page of a learner"),
+            Route("/learners/{name}/invoice.csv", self.invoice, name="invoice of a learner"),
             Route("/learners/{name}/decisions/{id}", self.why, name="page of a decision"),
             Route("/v1/learners/{name}/live", self.live_learner, name="live"),
             Route("/docs", self.docs, name="page of the API"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weakfeedback.live.adaptive_report import CALIBRATED_LIMIT, LIMIT, NO_LIMIT
@@ -13,7 +13,7 @@ from weakfeedback.live.report import wilson
 from weakfeedback.plaintext import counted
 from weakfeedback.serve.activity import WATCHED, Activity
 from weakfeedback.serve.invoice import Invoice
-from weakfeedback.serve.page.money import decimals_of, differing, fixed, headline, other_side
+from weakfeedback.serve.page.money import MINUS, differing, headline, other_side, sums_of
 from weakfeedback.serve.page.words import ago, amount, count, duration, listed, moment, number, share
 
 KINDS = {
@@ -134,7 +134,7 @@ def row(
     alarms = alarms_of(watch, now)
     priced = watch.kind != "allocation"
     spent, saved = (watch.spent, watch.saved) if money is None else money
-    alone = spent + saved
+    alone, sums, unit = spent + saved, sums_of(spent, saved), f" {currency}" if currency else ""
     return {
         "name": name,
         "kind": KINDS[watch.kind][0],
@@ -145,10 +145,10 @@ def row(
         "bar": bar,
         "legend": listed([piece["label"] for piece in bar] or ["nothing yet"]),
         "most": ", ".join(piece["label"] for piece in sorted(bar, key=lambda piece: -piece["width"])[:2]),
-        "spent": amount(spent, currency) if priced and watch.decided else "",
-        "saved": amount(saved, currency) if priced and watch.decided else "",
+        "spent": f"{sums.spent}{unit}" if priced and watch.decided else "",
+        "saved": f"{sums.saved}{unit}" if priced and watch.decided else "",
         "saved_share": share(abs(saved) / alone) if priced and alone > 0.0 else "",
-        "alone": amount(alone, currency),
+        "alone": f"{sums.alone}{unit}",
         "promise": promise,
         "risk": risk,
         "lost": saved < 0.0,
@@ -276,17 +276,11 @@ def _money(report: dict[str, Any], watch: Activity) -> dict[str, Any] | None:
         return None
     currency, gain = report["currency"], saved["amount"]
     estimated = saved.get("estimated", True)
-    decimals = decimals_of(report["spent"])
+    sums, unit = sums_of(report["spent"], gain), f" {currency}" if currency else ""
     return {
-        "sums": {
-            "alone": fixed(report["spent"] + gain, decimals),
-            "spent": fixed(report["spent"], decimals),
-            "saved": fixed(gain, decimals),
-        },
+        "sums": sums,
         "billed": "proxy" in report,
-        "spent": amount(report["spent"], currency),
-        "alone": amount(report["spent"] + gain, currency),
-        "saved": amount(abs(gain), currency),
+        "saved": f"{sums.saved.removeprefix(MINUS)}{unit}",
         "share": share(None if saved["share"] is None else abs(saved["share"])),
         "lost": gain < 0.0,
         "against": saved["against"],
@@ -313,11 +307,9 @@ def _outcome(report: dict[str, Any], watch: Activity, now: int) -> dict[str, str
     details, end = report["details"], now // 60_000_000 * 60
     columns = [f"observed_{k}" for k in range(len(watch.names))]
     read = watch.series.read(end - 900, end, 60, [*columns, "accepted"])["columns"]
-    lately, rounds, even = (
-        sum(sum(read[name]) for name in columns),
-        sum(read["accepted"]),
-        details.get("even_total"),
-    )
+    lately = sum(sum(read[name]) for name in columns)
+    rounds = sum(read["accepted"])
+    even = details.get("even_total")
     return {
         "what": details["setting"],
         "all": number(sum(details["observed"]) / details["rounds"]) if details["rounds"] else "",
@@ -546,11 +538,16 @@ def waiting(watch: Activity, now: int) -> dict[str, Any]:
     }
 
 
-def recent(watch: Activity, now: int, explained: bool) -> list[dict[str, Any]]:
-    """Return the last decisions, newest first."""
+def recent(
+    watch: Activity, now: int, explained: bool, risk: Callable[[int], float | None] | None = None
+) -> list[dict[str, Any]]:
+    """Return the last decisions, newest first; ``risk`` is that of an answer of a promise."""
     found = []
     for shown in reversed(watch.recent.values()):
-        if "allocation" in shown:
+        who = ""
+        if risk is not None and shown["stage"] is not None:
+            who, what = watch.names[shown["stage"]], _answered(shown, watch, risk(shown["id"]))
+        elif "allocation" in shown:
             given = [(watch.names[k], x) for k, x in enumerate(shown["allocation"]) if x > 0.0]
             what = ", ".join(f"{name} {number(x)}" for name, x in given[:4]) or "nothing"
             what += f" and {len(given) - 4} more" if len(given) > 4 else ""
@@ -569,12 +566,22 @@ def recent(watch: Activity, now: int, explained: bool) -> list[dict[str, Any]]:
                 "id": shown["id"],
                 "when": ago(shown["at"], now, 1),
                 "at": moment(shown["at"]),
+                "group": shown.get("group", ""),
+                "who": who,
                 "what": what,
                 "state": state,
                 "why": explained and shown["stage"] is not None,
             }
         )
     return found
+
+
+def _answered(shown: dict[str, Any], watch: Activity, risk: float | None) -> str:
+    """Say how a request of a promise was answered."""
+    others = [watch.names[k] for k in shown.get("call", ()) if k != shown["stage"]]
+    if others:
+        return f"answered, beside {listed(others)} to compare"
+    return "answered" + (f", risk {share(risk)}" if risk else "")
 
 
 def arms(report: dict[str, Any], watch: Activity) -> list[dict[str, Any]]:
@@ -646,9 +653,8 @@ def charts(report: dict[str, Any], watch: Activity, span: str, now: int, created
     start = end - length
     read = watch.series.read(start, end, step)
     at, columns = read["at"], read["columns"]
-    born = sum(
-        1 for seconds in at if seconds + step <= created // 1_000_000
-    )  # steps before there was anything
+    # steps before there was anything
+    born = sum(1 for seconds in at if seconds + step <= created // 1_000_000)
     made: dict[str, Any] = {
         "at": at,
         "from": start,

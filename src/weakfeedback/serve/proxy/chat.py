@@ -364,9 +364,11 @@ class Proxy:
     async def _may_go_out(self, round: Round) -> bool:
         """Whether a cheaper stage may answer although the reference failed: a promise must have room for it."""
         settings = round.asked.settings
-        if not settings.promises or settings.shadow or round.asked.forced is not None:
+        if not settings.promises or round.asked.forced is not None:
             return True
         try:
+            if self._decider.is_shadowed(settings.name):
+                return True
             return await self._decider.unseen(settings.name, round.asked.group)
         except Unavailable:
             return settings.fail_open
@@ -691,6 +693,7 @@ class Proxy:
         if round.token is not None and ("calls" in bill or judge):
             bill["token"] = round.token
         if bill:
+            bill |= {} if round.asked.group is None else {"group": round.asked.group}
             await self.send_bills()
             await self._send_bill(round.asked.settings.name, bill)
 

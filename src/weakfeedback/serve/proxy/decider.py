@@ -124,6 +124,12 @@ class Decider:
         """Count an answer that nobody can compare with the reference, which failed; whether it may go out."""
         return bool(await self._ask(self._service.unseen(learner, group)))
 
+    def is_shadowed(self, learner: str) -> bool:
+        """Whether a promise is in the shadow now: then what goes out is no part of it."""
+        known = self._service.learners.get(learner)
+        promised = None if known is None else getattr(known.core.terms, "promise", None)
+        return promised is not None and bool(promised.shadow)
+
     def risk(self, learner: str, id: int) -> float | None:
         """Return the estimated risk that an answer differs from the reference's, None where none is promised."""
         known = self._service.learners.get(learner)

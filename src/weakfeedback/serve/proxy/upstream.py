@@ -36,11 +36,8 @@ LARGEST = 16 << 20  # maximum bytes of an answer
 LONGEST_WAIT = 10.0  # maximum seconds of Retry-After to wait
 REPEATED = (408, 429, 500, 502, 503, 504)
 PASSED_ON = (400, 422)  # the request is wrong, and no other stage would do better
-CONFIGURED = (
-    401,
-    403,
-    404,
-)  # the key or the model is wrong here: asking again does not help, another stage does
+# the key or the model is wrong here: asking again does not help, another stage does
+CONFIGURED = (401, 403, 404)
 SHARED = 6  # as many characters in a row as in the key are a part of it
 MASKED = re.compile(r"(?<![\w-])([\w-]*?)(?:[*\u2022\u25cf\u2026]{2,}|\u2026|\.{3,}|[xX]{4,})([\w-]*)")
 # the data of every event with its chunk; the chunk of [DONE] is None

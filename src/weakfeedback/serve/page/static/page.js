@@ -153,7 +153,7 @@
   function fields(form) {
     const body = {};
     for (const one of form.querySelectorAll("[data-type]")) {
-      const value = Number(one.value);
+      const value = one.dataset.type === "flag" ? one.value === "true" : Number(one.value);
       if (one.dataset.type === "numbers") (body[one.name] = body[one.name] || []).push(value);
       else body[one.name] = one.dataset.type === "percent" ? value / 100 : value;
     }
@@ -219,11 +219,48 @@
     }
   });
 
+  // "why?" opens below its row; without the script, or with a modifier, it is a page of its own
+  async function tellWhy(link) {
+    const old = link.closest("tr").nextElementSibling;
+    if (old && old.classList.contains("told")) { old.remove(); return; }
+    const answer = await fetch(link.dataset.why), told = await answer.json();
+    const now = link.isConnected ? link : document.querySelector(`[data-why="${link.dataset.why}"]`); // rows may be new
+    if (!now) return;
+    const row = now.closest("tr");
+    const more = document.createElement("tr"), cell = document.createElement("td"), list = document.createElement("ol");
+    const lines = answer.ok ? told.text.split("\n") : [told.detail || answer.statusText];
+    list.append(...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
+    more.className = "told";
+    cell.colSpan = row.children.length;
+    cell.append(list);
+    more.append(cell);
+    row.after(more);
+  }
+
   document.addEventListener("click", async (event) => {
+    if (event.target.matches("[data-why]") && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+      event.preventDefault();
+      await tellWhy(event.target);
+      return;
+    }
     if (!event.target.matches(".copy")) return;
     await navigator.clipboard.writeText(event.target.previousElementSibling.textContent);
     event.target.textContent = "Copied";
   });
+
+  // what another promise would cost, between the two offers around it
+  const cost = document.querySelector("[data-cost]");
+  const field = cost && cost.closest(".act").querySelector("input[name=agree]");
+  function tellCost() {
+    const told = JSON.parse(cost.dataset.cost), wanted = Number(field.value) / 100, curve = told.curve;
+    const k = curve.findIndex(([agree]) => agree >= wanted), [to, upper] = curve[k] || [], [from, lower] = curve[k - 1] || [];
+    if (k < 0 || (k === 0 && to !== wanted)) { cost.textContent = ""; return; }
+    const share = to === wanted ? upper : lower + (upper - lower) * (wanted - from) / (to - from);
+    const more = (share - told.share) * told.thousand, unit = told.currency ? " " + told.currency : "";
+    cost.textContent = `${field.value} % would cost about ${(100 * share).toFixed(0)} % of ${told.name} alone instead of ` +
+      `${(100 * told.share).toFixed(0)} %: about ${short(Math.abs(more))}${unit} ${more < 0 ? "less" : "more"} for 1000 requests.`;
+  }
+  if (field) field.addEventListener("input", tellCost);
 
   // narrow screens: the last sections start closed; a link to one opens it
   const folds = document.querySelectorAll("details.fold");
@@ -246,7 +283,7 @@
     for (const [id, html] of Object.entries(news.pieces || {})) {
       const place = document.getElementById(id);
       // what is being read or used stays as it is until the next time
-      if (place && !place.contains(document.activeElement)) place.innerHTML = html;
+      if (place && !place.contains(document.activeElement) && !place.querySelector(".told")) place.innerHTML = html;
     }
     if (news.charts) { shown = news.charts; draw(); }
     root.dataset.updates = String(1 + Number(root.dataset.updates || 0));
