@@ -52,7 +52,9 @@ def check(store: Address) -> None:
             say(str(found))
             wrong = wrong or not isinstance(found, Checked) or bool(found.problems)
     if wrong:
-        raise Stop(f"{store} is damaged: nothing was changed", status=FAILED)
+        raise Stop(
+            f"{store} is damaged, or this version does not read it: nothing was changed", status=FAILED
+        )
 
 
 def compact(

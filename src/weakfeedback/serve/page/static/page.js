@@ -221,9 +221,12 @@
 
   // "why?" opens below its row; without the script, or with a modifier, it is a page of its own
   async function tellWhy(link) {
-    const row = link.closest("tr"), old = row.nextElementSibling;
+    const old = link.closest("tr").nextElementSibling;
     if (old && old.classList.contains("told")) { old.remove(); return; }
     const answer = await fetch(link.dataset.why), told = await answer.json();
+    const now = link.isConnected ? link : document.querySelector(`[data-why="${link.dataset.why}"]`); // rows may be new
+    if (!now) return;
+    const row = now.closest("tr");
     const more = document.createElement("tr"), cell = document.createElement("td"), list = document.createElement("ol");
     const lines = answer.ok ? told.text.split("\n") : [told.detail || answer.statusText];
     list.append(...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
