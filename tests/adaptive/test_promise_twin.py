@@ -62,12 +62,16 @@ def follow(fast, twin, problem, seed, rounds, delay=0, lose=0.0, priced=False):
         if priced:
             fast.return_to(np.array(problem.costs))
             twin.return_to(problem.costs)
-        waiting.append((group, first, chance, arm, seen, sure, lost))
+        scale = own[fast.R] / problem.costs[fast.R] if priced else 1.0
+        waiting.append((group, first, chance, arm, seen, sure, lost, scale))
         if len(waiting) > delay:
-            group, first, chance, arm, seen, sure, lost = waiting.pop(0)
+            group, first, chance, arm, seen, sure, lost, scale = waiting.pop(0)
             for one, rng in ((fast, mine), (twin, theirs)):
                 one.turn_to(group, first, chance)
+                one.scale_by(scale)
                 one.lost() if lost else one.update(arm, seen, sure, np.zeros(0), rng)
+            fast.scale_by(1.0)
+            twin.scale_by(1.0)
         if t % 25 == 24:
             same_state(fast, twin)
     assert mine.bit_generator.state == theirs.bit_generator.state

@@ -71,7 +71,14 @@ class SlowPromise:
         return [k for k in range(self.K) if k != self.R and self.c[k] < (1 - self.q_min) * self.c[self.R]]
 
     def price(self, prices):
-        self.scale, self.c = prices[self.R] / self.c[self.R], [float(c) for c in prices]
+        self.scale_by(prices[self.R] / self.c[self.R])
+        self.c = [float(c) for c in prices]
+
+    def scale_by(self, scale):
+        self.scale = min((2.0**n for n in range(-6, 7)), key=lambda one: abs(math.log(scale / one)))
+
+    def dear(self, scale):
+        return math.log(scale)
 
     def return_to(self, prices):
         self.scale, self.c = 1.0, [float(c) for c in prices]
@@ -138,7 +145,7 @@ class SlowPromise:
                 money = self.b is not None or self.spent + self.c[m] + self.c[self.R] <= self.allowed
                 go = m in self.cheap and enough and money and coin(choice["f"], rng)
             if go and not poor and choice["form"] == "before":
-                r = self.risk("before", m, None, None, self.group)
+                r = self.risk("before", m, self.dear(self.scale), None, self.group)
                 go = self.inside(choice, r / self.scale, rng) and r <= self.most("before", m)
             if go:
                 self.first, self.chance = m, 0.0
@@ -164,7 +171,9 @@ class SlowPromise:
             return False
         choice, pi = bucket.choice, 1.0
         if choice is not None and choice["model"] == k:
-            r = self.risk(choice["form"], k, None if math.isnan(score) else score, label, self.group)
+            known = None if math.isnan(score) else score
+            known = self.dear(self.scale) if choice["form"] == "before" else known
+            r = self.risk(choice["form"], k, known, label, self.group)
             if choice["form"] == "before" or self.inside(choice, r, rng):
                 pi = self.pi(bucket, choice, r)
         self.chance = pi
@@ -264,6 +273,7 @@ class SlowPromise:
             if label not in self.labels and len(self.labels) < 12 and 0 <= label < 2**32:
                 self.labels.append(label)
             row = {"s": None if math.isnan(score) else score, "y": label, "g": self.group}
+            row["x"] = self.dear(self.scale) if row["s"] is None else 0.0
             self.called[k].append(row)
             if self.R in seen:
                 D = 0.0 if label == outputs[self.R] and label >= 0 else 1.0
@@ -297,6 +307,8 @@ class SlowPromise:
                 found[1:3] = u, u * u - 0.33
             if y in self.labels:
                 found[4 + self.labels.index(y)] = 1.0
+        else:
+            found[1] = s
         if g in self.order[:16]:
             found[16 + self.order.index(g)] = 1.0
         return found
@@ -323,7 +335,8 @@ class SlowPromise:
 
     def fit(self, form, k):
         rows = self.compared[k][-self.memory :]
-        X = np.array([self.x(form, k, row["s"], row["y"], row["g"]) for row in rows])
+        key = "x" if form == "before" else "s"
+        X = np.array([self.x(form, k, row[key], row["y"], row["g"]) for row in rows])
         D = np.array([row["D"] for row in rows])
         ridge = np.array([0.3] * 3 + [1.2] * 29)
         centre = np.zeros(32)
@@ -356,7 +369,7 @@ class SlowPromise:
                 asked, last = self.asked[-self.memory :], self.called[k][-self.memory :]
                 if form == "before":
                     scales = self.scales[-self.memory :]
-                    r = [(self.risk(form, k, None, None, g), g, s) for g, s in zip(asked, scales)]
+                    r = [(self.risk(form, k, self.dear(s), None, g), g, s) for g, s in zip(asked, scales)]
                 else:
                     r = [(self.risk(form, k, row["s"], row["y"], row["g"]), row["g"], 1.0) for row in last]
                 if self.each:

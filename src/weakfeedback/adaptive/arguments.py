@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.validate import brief, plain, vector
+from weakfeedback.validate import brief, number, plain, vector
 
 
 def stage_costs(value: Any) -> np.ndarray:
@@ -44,3 +44,16 @@ def warn_of_prices(costs: np.ndarray, reference: int, least: float) -> None:
     elif dear:
         words = ", ".join(str(k) for k in dear)
         warnings.warn(f"stages never called, since they cost as much as the reference: {words}", stacklevel=3)
+
+
+def agreement(value: Any) -> float:
+    """Validate the share of answers that must be those of a reference."""
+    found = number("agree", value)
+    if found == 1.0:
+        raise ValueError(
+            "agree must be below 1, got 1: the reference would answer everything; "
+            "shadow=True shows what could be saved"
+        )
+    if not 0.5 < found < 1.0:
+        raise ValueError(f"agree must be a share above 0.5 and below 1, got {found:g}")
+    return found

@@ -253,3 +253,8 @@ def fit(theta, Q, x, y, n, mean, ridge):
             theta[i] += t * step[i]
         if inner(gradient, step) <= CLOSE:
             break
+
+
+def doubled(ratio):
+    """Return the power of 2 next to a ratio, from 1/64 to 64: differences below that are not worth a feature."""
+    return 2.0 ** math.floor(math.log(min(max(ratio, 1.0 / 64.0), 64.0)) / math.log(2.0) + 0.5)

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from weakfeedback.adaptive.arguments import stage_costs, warn_of_prices
-from weakfeedback.adaptive.memory import count_below
+from weakfeedback.adaptive.arguments import agreement, stage_costs, warn_of_prices
+from weakfeedback.adaptive.memory import count_below, doubled
+from weakfeedback.kernels.coins import toss_coin
 from weakfeedback.kernels.linalg import inner, invert, logistic, times
 from weakfeedback.validate import brief, flag, integer, number
 
@@ -73,7 +74,7 @@ class Promise:
 
     Models without scores are also considered before the call, by their group only, and then called only inside the
     limit. There a request may have its own prices (``price``, ``return_to``): risks are divided by what it costs over
-    the mean, so that of equal risks the dear request goes to the cheap model.
+    the mean, as a power of 2, so that of equal risks the dear request goes to the cheap model.
     U = max{L : mean_j exp(lambda_j L - A_j) <= 20} bounds the answers that differ, at all times at once, with 95 %.
 
     Draws: for each coin with a chance strictly between 0 and 1 one ``rng.random()``: in ``next_stage`` before the first
@@ -209,7 +210,7 @@ class Promise:
         self.group = 0  # of the round that is being decided or learned
         self.first = NOT_CALLED  # the stage whose answer may go out
         self.chance = 1.0  # of a comparison of that answer
-        self.scale = 1.0  # what the request costs on the reference, over its stated price
+        self.scale = 1.0  # what the request costs on the reference, over its stated price, as a power of 2
         self.group_ids = np.zeros(BUCKETS - 1, dtype=np.int64)
         self.group_count = 0
         self.label_ids = np.zeros(LABELS, dtype=np.int64)
@@ -248,18 +249,10 @@ class Promise:
             raise ValueError("budget must stand alone; agree and error_cost may be given together")
         if agree is None and budget is None and error_cost is None:
             agree = 0.95
-        if agree is not None:
-            agree = number("agree", agree)
-            if agree == 1.0:
-                raise ValueError(
-                    "agree must be below 1, got 1: the reference would answer everything; "
-                    "shadow=True shows what could be saved"
-                )
-            if not 0.5 < agree < 1.0:
-                raise ValueError(f"agree must be a share above 0.5 and below 1, got {agree:g}")
+        share = None if agree is None else agreement(agree)
         money = None if budget is None else number("budget", budget, above=0.0)
         price = None if error_cost is None else number("error_cost", error_cost, above=0.0)
-        self.eps = 0.0 if agree is None else 1.0 - agree
+        self.eps = 0.0 if share is None else 1.0 - share
         self.budget = 0.0 if money is None else money
         self.error_cost = 0.0 if price is None else price
 
@@ -299,13 +292,17 @@ class Promise:
 
     def price(self, prices):
         """Take the prices of the request at hand, before its first stage is asked for, until ``return_to`` others."""
-        self.scale = max(prices[self.R], TINY * self.c[self.R]) / self.c[self.R]
+        self.scale_by(prices[self.R] / self.c[self.R])
         self.c[:] = prices
 
     def return_to(self, prices):
         """Return to the stated prices after the stages of a request at its own were decided."""
         self.scale = 1.0
         self.c[:] = prices
+
+    def scale_by(self, scale):
+        """Name what the request costs on the reference, over its stated price."""
+        self.scale = doubled(scale)
 
     def next_stage(self, k, outputs, scores, rng):
         """Return the stage to call after stage k (-1: before the first), or -1; the last one called answers."""
@@ -362,7 +359,8 @@ class Promise:
             slot = self.slot_of_group(self.group)
             scored = not math.isnan(score)
             form = self.form[b]
-            r = self.risk(form, k, score if scored else 0.0, scored, self.slot_of_label(label), slot)
+            known = score if scored and form == AFTER else math.log(self.scale)
+            r = self.risk(form, k, known, scored, self.slot_of_label(label), slot)
             if form == BEFORE or self.is_inside(b, r, rng):
                 self.chance = self.chance_of(b, r)
         if self.shadow:
@@ -447,7 +445,7 @@ class Promise:
 
     def is_worth(self, b, m, slot, rng):
         """Whether model m may be called for a request of this group, by its risk and what it costs."""
-        r = self.risk(BEFORE, m, 0.0, False, LABELS, slot)
+        r = self.risk(BEFORE, m, math.log(self.scale), False, LABELS, slot)
         return self.is_inside(b, r / self.scale, rng) and r <= self.highest_risk(BEFORE, m)
 
     def is_inside(self, b, r, rng):
@@ -457,9 +455,14 @@ class Promise:
         return r < self.limit[b]
 
     def risk(self, form, k, score, scored, label, group):
-        """Return the index of an answer: the probability that it differs, as learned."""
+        """Return the index of an answer: the probability that it differs, as learned.
+
+        Before the call ``score`` is the logarithm of what the request costs, as ``scale``.
+        """
         theta = self.theta[form, k]
         z = theta[0]
+        if form == BEFORE:
+            z += theta[1] * score
         if form == AFTER:
             if scored:
                 u = self.rank(k, score)
@@ -589,7 +592,7 @@ class Promise:
         for k in range(outputs.size):
             if k != self.R and outputs[k] != NOT_CALLED:
                 scored = not math.isnan(scores[k])
-                score = scores[k] if scored else 0.0
+                score = scores[k] if scored else math.log(self.scale)
                 label = self.meet_label(outputs[k])
                 self.keep_call(k, score, scored, label, group)
                 if judged:
@@ -752,6 +755,10 @@ class Promise:
                 where[n] = PLAIN + self.label[k, r]
                 value[n] = 1.0
                 n += 1
+        elif not self.scored[k, r] and self.score[k, r] != 0.0:
+            where[1] = 1
+            value[1] = self.score[k, r]
+            n = 2
         if self.place[k, r] < GROUPS:
             where[n] = PLAIN + LABELS + self.place[k, r]
             value[n] = 1.0
@@ -793,8 +800,8 @@ class Promise:
             if self.each and min(group, BUCKETS - 1) != b:
                 continue
             if form == BEFORE:
-                found[m] = self.risk(form, k, 0.0, False, LABELS, group)
                 scale[m] = self.asked_scale[r]
+                found[m] = self.risk(form, k, math.log(scale[m]), False, LABELS, group)
             else:
                 found[m] = self.risk(
                     form, k, self.call_score[k, r], self.call_scored[k, r], self.call_label[k, r], group
@@ -891,10 +898,3 @@ class Promise:
         if self.error_cost > 0.0:
             most = min(most, (self.c[self.R] - (self.c[k] if form == BEFORE else 0.0)) / self.error_cost)
         return most
-
-
-def toss_coin(chance, rng):
-    """Return True with this chance; certain results draw nothing."""
-    if chance >= 1.0:
-        return True
-    return chance > 0.0 and rng.random() < chance

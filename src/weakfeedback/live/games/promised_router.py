@@ -113,7 +113,7 @@ class PromisedRouterGame(RouterGame):
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         numbers, scores = freeze(np.zeros(1, dtype=np.int64)), freeze(np.zeros(1))
         undrawn: dict[str, tuple[Any, ...]] = {"turn_to": (0, 0, 0.0), "lost": (), "spared": ()}
-        undrawn |= {"price": (scores,), "return_to": (scores,)}
+        undrawn |= {"price": (scores,), "return_to": (scores,), "scale_by": (0.0,)}
         asked = {"next_stage": (0, numbers, scores), "update": (0, numbers, scores, scores)}
         return {**asked, **undrawn}, tuple(undrawn)
 
@@ -123,6 +123,7 @@ class PromisedRouterGame(RouterGame):
         self.ask, self.learn_from = driver.method("next_stage"), driver.method("update")
         self.turn, self.lose, self.spare = (driver.method(name) for name in ("turn_to", "lost", "spared"))
         self.price, self.return_to = driver.method("price"), driver.method("return_to")
+        self.scale_by = driver.method("scale_by")
         self.prices_requests = True
 
     def check(self, policy: Any, terms: RouterTerms) -> None:
@@ -160,7 +161,7 @@ class PromisedRouterGame(RouterGame):
         paid = terms.prices if prices is None else list(prices)
         if len(call) == 1 and free:
             self.turn(group_number(group), call.first, call.chance)
-            self.learn_from(call[0], self._numbers(call, ()), self._no_scores, self._no_chances, rng)
+            self._learn(call, call[0], self._numbers(call, ()), terms, rng)
         after = counts.after_decision(call, paid, R)
         after = after if turn is None else after.after_turn(turn, call, paid, R)
         drawn = is_open(call.chance) and len(call) > 1
@@ -170,6 +171,16 @@ class PromisedRouterGame(RouterGame):
         after = after._replace(promise=counts.promise.plus(group, more))
         talk = None if turn is None else (turn, call[-1])
         return Choice(call, Why(call), after, len(call) > 1, chosen, talk)
+
+    def _learn(
+        self, call: Called, arm: int, numbers: np.ndarray, terms: RouterTerms, rng: np.random.Generator
+    ) -> None:
+        """Let the policy learn from the answers to a request, by what it costs."""
+        if call.prices is not None:
+            self.scale_by(call.prices[terms.promise.reference] / terms.prices[terms.promise.reference])
+        self.learn_from(arm, numbers, self._no_scores, self._no_chances, rng)
+        if call.prices is not None:
+            self.scale_by(1.0)
 
     def _may_stay(self, held: int, group: str | None, reference: int) -> bool:
         """Whether a conversation may stay with a cheap model: while the policy chooses that one."""
@@ -281,7 +292,7 @@ class PromisedRouterGame(RouterGame):
         if R in decided:
             answered = tuple(k for k in decided if k not in record.failed)
             same = [k for k in answered if k not in unlike]
-            self.learn_from(R, self._numbers(answered, same), self._no_scores, self._no_chances, rng)
+            self._learn(decided, R, self._numbers(answered, same), terms, rng)
         elif decided.first not in record.failed:  # another reference was chosen meanwhile
             self.lose()
             lost = True
