@@ -3,7 +3,7 @@
 Of the models of GSM8K, of MMLU-Pro and of a stream of both, a seed draws 14 chains of two or three models in the order
 of price; at six prices of the last model these are 84 cells. Groups are the category of MMLU-Pro, the length of a
 question of GSM8K in quartiles, and the task of the stream; useless ones are 4, 16 and 64 random groups. Every cell is
-over Pay-to-compare on the same rows, in four orders.
+over Pay-to-compare on the same rows.
 
     python -m benchmarks.looks [--seed N] [--runs N]
 """
@@ -164,7 +164,7 @@ def main():
     """Print a table of all cells, and their means by family."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.looks", description=__doc__)
     parser.add_argument("--seed", type=int, default=2027, help="of the chains and orders")
-    parser.add_argument("--runs", type=int, default=4, help="orders of every cell")
+    parser.add_argument("--runs", type=int, default=16, help="orders of every cell")
     chosen = parser.parse_args()
     kept, above = [], []
     for family, name, truth, outputs, prices, groups in families(chosen.seed):
