@@ -98,7 +98,8 @@ class Decision:
 class Step:
     """The next step of an adaptive learner: it needs the answer of the stage ``name``, or nothing more if that is None.
 
-    At the end ``answer`` is the number of the stage whose answer counts.
+    At the end ``answer`` is the number of the stage whose answer counts; ``again`` names the reference where it shall
+    be asked a second time.
     """
 
     id: int
@@ -106,6 +107,7 @@ class Step:
     name: str | None
     answer: int | None = None
     repeated: bool = False
+    again: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,6 +503,14 @@ class _Asked:
         body = {"output": output, "stage": step.stage, **told}  # the stage makes it repeatable
         return _step((yield self._post(f"decisions/{_id(step.id)}/tell", body)))
 
+    def _again(self, /, id: int, **told: Any) -> Asking[bool]:
+        """Send what the reference said when it was asked a second time; return whether it differs.
+
+        For a promise with ``self_check``, where a step or `decision` names it as ``again``. Give ``output=``, or
+        ``differs=`` if you compare the answers yourself; also ``cost=``.
+        """
+        return bool((yield self._post(f"decisions/{_id(id)}/again", told))["differs"])
+
     def _calibrate(
         self, outputs: Sequence[Sequence[Any]], truth: Sequence[Any], scores: Any = None
     ) -> Asking[dict[str, Any]]:
@@ -576,13 +586,15 @@ class _Asked:
         reference: str | None = None,
         shadow: bool | None = None,
         paused: bool | None = None,
+        self_check: bool | None = None,
     ) -> Asking[None]:
         """Promise something else from the next request on: a share, money a request, or another reference.
 
         ``shadow``: the reference answers everything, and the report says what would have been; ``paused``: it answers
-        everything, and nothing is learned; False turns either off.
+        everything, and nothing is learned; False turns either off. ``self_check`` begins or ends second calls of it.
         """
-        body = _given(agree=agree, budget=budget, reference=reference, shadow=shadow, paused=paused)
+        told = {"shadow": shadow, "paused": paused, "self_check": self_check}
+        body = _given(agree=agree, budget=budget, reference=reference, **told)
         yield _Call("PATCH", f"{self._path}/costs", body)
 
     def _series(self, start: int, end: int, step: int = 60) -> Asking[dict[str, Any]]:
@@ -647,6 +659,7 @@ class Learner(_Asked):
     cancel = _now(_Asked._cancel)
     begin = _now(_Asked._begin)
     tell = _now(_Asked._tell)
+    again = _now(_Asked._again)
     calibrate = _now(_Asked._calibrate)
     report = _now(_Asked._report)
     explain = _now(_Asked._explain)
@@ -682,6 +695,7 @@ class AsyncLearner(_Asked):
     cancel = _awaited(_Asked._cancel)
     begin = _awaited(_Asked._begin)
     tell = _awaited(_Asked._tell)
+    again = _awaited(_Asked._again)
     calibrate = _awaited(_Asked._calibrate)
     report = _awaited(_Asked._report)
     explain = _awaited(_Asked._explain)
@@ -769,6 +783,7 @@ def _step(data: Mapping[str, Any]) -> Step:
         name=data.get("name"),
         answer=data.get("answer"),
         repeated=bool(data.get("repeated")),
+        again=data.get("again"),
     )
 
 

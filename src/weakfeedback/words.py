@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,3 +86,35 @@ def currency_of(currency: Any) -> str | None:
     if currency is not None and not (isinstance(currency, str) and currency and currency.isprintable()):
         raise ValueError(f"currency must be a text such as USD, got {brief(currency)}")
     return currency
+
+
+_told = ContextVar("told", default=False)
+
+
+@contextmanager
+def prices_told_elsewhere() -> Iterator[None]:
+    """Leave it to the caller to tell of prices at which nothing can pay: it has names for it."""
+    before = _told.set(True)
+    try:
+        yield
+    finally:
+        _told.reset(before)
+
+
+def are_prices_told() -> bool:
+    """Whether the caller tells of prices at which nothing can pay."""
+    return _told.get()
+
+
+def saving_warning(costs: Sequence[float], reference: int, least: float, words: Words = STAGES) -> str | None:
+    """Say what can save nothing beside a reference that is called with a chance of at least ``least``; None: nothing.
+
+    >>> saving_warning([1, 20, 20], 2, 0.03, Words("model", ("small", "new", "large")))
+    'never called, since they cost as much as large: new'
+    """
+    dear = [k for k, cost in enumerate(costs) if k != reference and cost >= (1.0 - least) * costs[reference]]
+    name = "the reference" if words.names is None else words.one(reference)
+    if len(dear) == len(costs) - 1:
+        which = "cheapest" if dear else "only"
+        return f"nothing can be saved: {name} is the {which} {words.noun}, and answers everything"
+    return f"never called, since they cost as much as {name}: {words.several(dear)}" if dear else None

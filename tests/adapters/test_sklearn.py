@@ -270,7 +270,7 @@ def test_decisions_after_every_answer(data):
     X, y = data
     found = cascade(policy="USS-A", prefit=False, error_cost=100).fit(X, y)
     report = found.report()
-    assert (report.judge, report.unscored) == ("score", ())
+    assert (report.judge, report.unscored) == ("last", ())
     assert report.rounds == len(X) - sum(
         len(y[y == label]) - int(0.25 * len(y[y == label])) for label in (0, 1)
     )

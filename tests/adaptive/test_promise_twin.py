@@ -126,7 +126,7 @@ CASES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:stages never called")
+@pytest.mark.filterwarnings("ignore:never called")
 @pytest.mark.parametrize("name", CASES)
 def test_promise_decides_as_the_twin(name):
     made, options, how = CASES[name]
@@ -212,7 +212,7 @@ def changed(old, new):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:stages never called")
+@pytest.mark.filterwarnings("ignore:never called")
 def test_promise_made_again_unchanged_passes():
     battery(changed("class Promise:", "class Promise:"))
 

@@ -236,7 +236,7 @@ NAMES = {
 
 @sizes(40, 3000)
 @pytest.mark.filterwarnings("ignore:at these prices no stage")  # many of these prices are odd
-@pytest.mark.filterwarnings("ignore:nothing can be saved", "ignore:stages never called")
+@pytest.mark.filterwarnings("ignore:nothing can be saved", "ignore:never called")
 @pytest.mark.parametrize("kind", NAMES)
 def test_live_objects(kind, examples):
     likely = LIVE | {"policy": st.sampled_from(NAMES[kind])}

@@ -393,8 +393,11 @@ def test_classifiers_give_scores_by_themselves():
     cascade = Cascade([Narrow(), second], [1, 5], error_cost=100, policy="USS-A", seed=0)
     answer = cascade(X[0])
     assert answer.scores[0] == first.predict_proba(X[:1, :2]).max()
-    assert cascade.policy.judging == 1  # by score
+    assert cascade.policy.judging == 0  # what its probabilities are worth is not known
     assert cascade.policy.labels == 3
+    by_score = Cascade([Narrow(), second], [1, 5], error_cost=100, policy="USS-A", judge="score", seed=0)
+    again = Cascade.from_state(by_score.state(), [Narrow(), second])
+    assert again.policy.judging == by_score.policy.judging == 1
     answers = cascade.answers(X[:40])
     last = [a for a in answers if a.arm == 1]
     assert last

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import math
+import re
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +20,7 @@ from weakfeedback import Cascade, Costed, FeedbackConflict, Router, Scored, Stat
 from weakfeedback.adaptive import Promise
 from weakfeedback.adaptive.policies import promise as module
 from weakfeedback.live.games import promise as constants
-from weakfeedback.live.games.promise import FIRST, evidence, label_number, lasting_numbers
+from weakfeedback.live.games.promise import FIRST, LATER, Second, evidence, label_number, lasting_numbers
 
 PRICES = [1.0, 4.0, 20.0]
 NAMES = ["small", "medium", "large"]
@@ -96,7 +98,7 @@ def simulated(policy, world, rounds, seed, group=None):
 @pytest.mark.parametrize(
     "options", [{}, {"groups": "each"}, {"sure": True}, {"agree": None, "budget": 9.0}, {"reference": 1}]
 )
-@pytest.mark.filterwarnings("ignore:stages never called")
+@pytest.mark.filterwarnings("ignore:never called")
 def test_a_cascade_decides_as_the_simulation_draw_by_draw(options):
     world, rounds = World(1), 190
     live = cascade(world, **{**options, "reference": options.get("reference")})
@@ -260,7 +262,7 @@ def test_a_saved_cascade_goes_on_as_if_it_had_never_stopped(tmp_path):
     assert not any(f'"{word}"' in text for word in WORDS)  # labels are never stored as text
 
 
-@pytest.mark.filterwarnings("ignore:stages never called")
+@pytest.mark.filterwarnings("ignore:never called")
 @pytest.mark.parametrize("kind", ["cascade", "router"])
 def test_a_killed_process_loses_nothing_and_changes_are_events(tmp_path, kind):
     world = World(7)
@@ -341,6 +343,7 @@ def test_the_chance_of_every_coin_is_in_the_journal(tmp_path):
     assert {body["next"] is None for body in tossed if body["stage"] == body["first"]} == {True, False}
 
 
+@pytest.mark.filterwarnings("ignore:never called")
 def test_a_reference_that_was_replaced_is_named_and_comparisons_begin_again():
     world = World(9)
     live = cascade(world)
@@ -353,8 +356,16 @@ def test_a_reference_that_was_replaced_is_named_and_comparisons_begin_again():
     assert not live.policy.comparisons.any()
     assert {live(x).arm for x in range(150, 160)} == {1}
     words = str(live.report())
-    assert "Up to request 150 the reference was large." in words
+    assert re.search(
+        r"Up to request 150, until 20\d\d-\d\d-\d\d \d\d:\d\d UTC the reference was large\.", words
+    )
     assert "as from medium" in words
+    again = Cascade.from_state(live.state(), [world.stage(k) for k in range(3)])
+    assert again.report().former_references == live.report().former_references
+    state = live.state()
+    state["promise"]["since"] = [[2, 150]]  # of before there were dates
+    older = Cascade.from_state(state, [world.stage(k) for k in range(3)])
+    assert "Up to request 150 the reference was large." in str(older.report())
 
 
 def test_a_reference_replaced_while_a_comparison_is_under_way_counts_it_as_differing():
@@ -384,7 +395,16 @@ def drawn(live):
 
 
 def test_the_constants_are_those_of_the_policy():
-    for name in ("BUCKETS", "PASSING", "FIRST", "OVERSPEND", "ALLOWANCE", "DELTA"):
+    for name in (
+        "BUCKETS",
+        "PASSING",
+        "FIRST",
+        "OVERSPEND",
+        "ALLOWANCE",
+        "DELTA",
+        "SHADOW_LEAST",
+        "SURE_LEAST",
+    ):
         assert getattr(constants, name) == getattr(module, name)
 
 
@@ -549,6 +569,11 @@ def test_equal_prices_are_warned_of_and_nothing_is_called():
         live = Cascade([lambda x: 1, lambda x: 1], [20, 20], agree=0.95, seed=0)
     assert {live(x).arm for x in range(60)} == {1}
     assert "Nothing can be saved: no other stage is cheaper" in str(live.report())
+    names = ["small", "new", "large"]
+    with pytest.warns(UserWarning, match="^never called, since they cost as much as large: new$"):
+        Router(3, [1, 19.9, 20], agree=0.95, names=names)
+    with pytest.warns(UserWarning, match="^nothing can be saved: small is the cheapest stage, and answers"):
+        Cascade(3, [1, 2, 3], agree=0.95, reference="small", names=names)
 
 
 def test_groups_beyond_the_buckets_share_one_and_names_are_checked():
@@ -626,6 +651,33 @@ def test_a_budget_below_every_price_is_told():
     words = "It cannot be kept: a call costs at least 1."
     assert words in str(Cascade([len, len], [1, 20], budget=0.5).report())
     assert words not in str(Cascade([len, len], [1, 20], budget=1.5).report())
+
+
+def test_scores_that_vanish_are_told_once_in_the_log(caplog):
+    rng = np.random.default_rng(3)
+    live = Cascade(2, [1, 20], agree=0.9, seed=1, memory=64, names=["small", "large"])
+    for n in range(500):
+        step = live.begin()
+        while step.answer is None:
+            step = live.tell(step.id, Scored("a", rng.random()) if n < 200 else "a")
+    told = [one.getMessage() for one in caplog.records if one.name == "weakfeedback.live"]
+    assert told == ["small gives no scores any more: from now on groups and labels alone tell its risk"]
+    assert live.policy.theta[1, 0, 0] != -2.0  # the form before the call is fitted, too
+
+
+def test_a_reference_too_unlike_itself_for_the_promise_is_told_with_the_share_that_it_must_answer():
+    live = Cascade(2, [1, 20], agree=0.98, names=["small", "large"])
+    known = {"calls": 60, "differed": 3, "differs": 0.046, "differs_at_least": 0.013, "differs_at_most": 0.2}
+    report = dataclasses.replace(live.report(), self_check={**known, "spent": 9.0}, differ=0.041, cheap=1.0)
+    words = "\n".join(report.unknown())
+    for line in (
+        "large, asked twice, gives the same answer in 95.4 % of the requests that a cheaper stage answers "
+        "(estimate; at least 1.3 % of them differ, 95 % sure).",
+        "differs from large's in 4.1 % (estimate); large would differ from itself in 4.6 %. So no more than a second",
+        "No stage can agree with large in more than 97.7 % of what it answers.",
+        "So at least 13.0 % of the requests must go to large",
+    ):
+        assert line in words
 
 
 def test_a_model_that_always_differs_saves_nothing_and_it_is_said_why():
@@ -733,6 +785,55 @@ def test_second_calls_tell_how_often_the_reference_agrees_with_itself():
     policy = live.policy
     assert policy.spent <= policy.allowed
     assert Cascade.from_state(live.state(), [len, len]).state() == live.state()
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_bounds_on_what_differs_from_itself_hold_at_all_times(background):
+    """100 runs of 2000 cheap answers, each bound may be crossed in 5 % and three standard errors (.022)."""
+    rng, low, high, found = np.random.default_rng(8), 0, 0, []
+    for _ in range(100):
+        pi = rng.choice([0.03, 0.1, 0.4], 2000)
+        rho, differs = np.where(np.arange(2000) < 500, 1.0, LATER), rng.random(2000) < 0.1
+        compared = rng.random(2000) < pi
+        seen = compared & (rng.random(2000) < rho)
+        true = np.cumsum(differs & (background | ~compared))
+        second, crossed = Second(), [False, False]
+        for t in np.flatnonzero(seen & differs):
+            crossed[1] |= bool(true[t - 1] > second.at_most(0.03))
+            second = second.after(pi[t], rho[t], True, 0.0, 0.03, background)
+            crossed[0] |= bool(true[t] < second.at_least())
+        crossed[1] |= bool(true[-1] > second.at_most(0.03))
+        low, high = low + crossed[0], high + crossed[1]
+        found.append(second.share / true[-1])
+    assert max(low, high) <= 100 * (0.05 + 3 * 0.022)
+    assert abs(np.mean(found) - 1.0) < 4 * np.std(found) / math.sqrt(100)
+
+
+def test_second_calls_begin_and_end_by_an_event(tmp_path):
+    world = World(16, wrong=(0.1, 0.05))
+    stages = [world.stage(0), world.stage(2)]
+    live = Cascade.open(tmp_path / "j.db", stages, [1, 20], agree=0.55, seed=3, memory=64)
+    for x in range(150):
+        live(x)
+    assert live.report().self_check is None
+    live.promise(self_check=True)
+    live.promise(self_check=True)  # as it is
+    for x in range(150, 300):
+        live(x)
+    known = live.report().self_check
+    assert known["calls"] > 5
+    live.close()
+    live = Cascade.open(tmp_path / "j.db", stages, [1, 20])
+    assert live.report().self_check == known
+    assert live.promised.self_check
+    live.promise(self_check=False)
+    for x in range(100):
+        live(x)
+    after = live.report().self_check
+    assert after["calls"] == known["calls"]
+    with pytest.raises(ValueError, match="self_check must be True or False"):
+        live.promise(self_check=1)
+    live.close()
 
 
 def test_background_answers_go_out_before_they_are_compared():

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,80 @@ def test_rounds_over_http_begin_anywhere_and_a_stage_may_fail(tmp_path: Path) ->
             assert told["answer"] == 1
             moved = (await call("PATCH", PLACE + "/costs", {"budget": 5.0})).data["config"]
             assert (moved["agree"], moved["budget"]) == (None, 5.0)
+
+    run(all_of_it())
+
+
+@pytest.mark.parametrize("kind", ["router", "adaptive"])
+def test_the_service_says_when_to_ask_the_reference_a_second_time(tmp_path: Path, kind: str) -> None:
+    """Each third second answer differs: over HTTP, over a restart, in the report; told twice it counts once."""
+    luck, config = random.Random(1), {**(ROUTER if kind == "router" else STEPS), "agree": 0.6}
+
+    async def request(call: Any, n: int, said: str) -> dict[str, Any]:
+        if kind == "adaptive":
+            told = (await call("POST", PLACE + "/begin", {})).data
+            while told["answer"] is None:
+                fed = {"output": "a", "stage": told["stage"], "score": luck.random()}
+                told = (await call("POST", f"{PLACE}/decisions/{told['id']}/tell", fed)).data
+            return dict(told)
+        told = (await call("POST", PLACE + "/decide", {})).data
+        if len(told["call"]) == 1:
+            return dict(told)
+        fed = {"differ": []} if said == "differs" else {"outputs": ["a", "a"]}
+        return dict((await call("POST", f"{PLACE}/decisions/{told['id']}/feedback", fed)).data)
+
+    async def play(call: Any, start: int, end: int) -> list[int]:
+        asked: list[int] = []
+        for n in range(start, end):
+            said = "differs" if n % 2 and kind == "router" else "output"
+            told = await request(call, n, said)
+            if "again" not in told:
+                continue
+            assert told["again"] == "large"
+            assert (await call("GET", f"{PLACE}/decisions/{told['id']}")).data["again"] == "large"
+            differs = len(asked) % 3 == 0
+            body = {"differs": differs} if said == "differs" else {"output": "b" if differs else "a"}
+            for result in ("accepted", "duplicate"):
+                answer = await call("POST", f"{PLACE}/decisions/{told['id']}/again", {**body, "cost": 19.0})
+                assert answer.data == {"result": result, "id": told["id"], "differs": differs}
+            assert "again" not in (await call("GET", f"{PLACE}/decisions/{told['id']}")).data
+            asked.append(told["id"])
+        return asked
+
+    async def all_of_it() -> None:
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+            made = await call("PUT", PLACE, config)
+            assert (made.status, made.data["config"]["self_check"]) == (201, False)
+            assert await play(call, 0, 120) == []
+            changed = (await call("PATCH", PLACE + "/costs", {"self_check": True})).data
+            assert (changed["config"]["self_check"], changed["revision"]) == (True, 2)
+            asked = await play(call, 120, 260)
+            assert len(asked) > 8
+            for wrong, code in (({}, "wrong_outputs"), ({"output": 1, "differs": True}, "wrong_outputs")):
+                service.learners["p"].again[asked[0]] = (1.0, 1)
+                answer = await call("POST", f"{PLACE}/decisions/{asked[0]}/again", wrong)
+                assert (answer.status, answer.data["code"]) == (422, code)
+            unknown = await call("POST", f"{PLACE}/decisions/1/again", {"output": "a"})
+            assert (unknown.status, unknown.data["code"]) == (410, "forgotten")
+            before = (await call("GET", PLACE + "/report")).data
+        async with serving(tmp_path / "s.db") as (service, call):
+            after = (await call("GET", PLACE + "/report")).data
+            found = after["details"]["self_check"]
+            assert found == before["details"]["self_check"]
+            assert (found["calls"], found["differed"]) == (len(asked), math.ceil(len(asked) / 3))
+            assert found["spent"] == 19.0 * len(asked)
+            assert found["differs_at_least"] <= found["differs"] <= found["differs_at_most"]
+            assert after["spent"] == pytest.approx(service.learners["p"].observers["watch"].spent)
+            assert after["spent"] == pytest.approx(service.learners["p"].money()[0])
+            assert any(
+                "large, asked twice, gives the same answer in" in one for one in after["promise"]["words"]
+            )
+            page = text_of(await paged(service)("GET", "/learners/p"))
+            assert "large, asked twice, gives the same answer in" in page
+            gone = await call("POST", f"{PLACE}/decisions/{asked[-1]}/again", {"output": "a"})
+            assert gone.data["code"] == "forgotten"  # it counts once
+            await call("PATCH", PLACE + "/costs", {"self_check": False})
+            assert await play(call, 260, 320) == []
 
     run(all_of_it())
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.rig.harness import quick, run, serving
+from tests.rig.harness import CONTEXTUAL, quick, run, serving
 
 from weakfeedback import Router
 from weakfeedback.serve.page import view
@@ -109,6 +109,17 @@ def test_the_labels_of_an_audit_tell_the_yield_in_the_report_and_on_the_page(tmp
         async with serving(tmp_path / "s.db", options) as (service, call):
             (again,) = (await call("GET", PLACE + "/report")).data["details"]["yields"]
             assert again == found
+
+    run(all_of_it())
+
+
+def test_what_is_told_of_a_request_is_refused_where_it_is_not_for_a_router(tmp_path: Path) -> None:
+    async def all_of_it() -> None:
+        async with serving(tmp_path / "s.db") as (_, call):
+            await call("PUT", PLACE, CONTEXTUAL)
+            for body in ({"switching": []}, {"conversation": "a", "context": [0.1, 0.2]}, {"group": "g"}):
+                reply = await call("POST", PLACE + "/decide", body)
+                assert (reply.status, reply.data["code"]) == (422, "wrong_context"), body
 
     run(all_of_it())
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.validate import brief, number, plain, vector
+from weakfeedback.words import are_prices_told, saving_warning
 
 
 def stage_costs(value: Any) -> np.ndarray:
@@ -34,16 +35,10 @@ def real_numbers(name: str, value: Any) -> np.ndarray:
 
 
 def warn_of_prices(costs: np.ndarray, reference: int, least: float) -> None:
-    """Say at construction which stages can save nothing."""
-    dear = [
-        k for k in range(costs.size) if k != reference and not costs[k] < (1.0 - least) * costs[reference]
-    ]
-    if len(dear) == costs.size - 1:
-        words = "the reference is the cheapest stage" if costs.size > 1 else "the reference is the only stage"
-        warnings.warn(f"nothing can be saved: {words}, and answers everything", stacklevel=3)
-    elif dear:
-        words = ", ".join(str(k) for k in dear)
-        warnings.warn(f"stages never called, since they cost as much as the reference: {words}", stacklevel=3)
+    """Say at construction which stages can save nothing, unless the caller does, who has names."""
+    words = saving_warning(costs.tolist(), reference, least)
+    if words is not None and not are_prices_told():
+        warnings.warn(words, stacklevel=3)
 
 
 def agreement(value: Any) -> float:

@@ -76,11 +76,12 @@ from weakfeedback.live.report import counted
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.steps import StepByStep
-from weakfeedback.live.warning import warn_of_prices
+from weakfeedback.live.warning import warn_of_prices, warn_of_saving
 from weakfeedback.settings.catalog import POLICIES, canonical_name, make_policy, option_names
 from weakfeedback.settings.setting import find_name
 from weakfeedback.stats import add_up
 from weakfeedback.validate import fraction, integer, number
+from weakfeedback.words import prices_told_elsewhere
 
 if TYPE_CHECKING:
     from weakfeedback.adaptive.audit import RuleAudit
@@ -169,11 +170,11 @@ class Cascade(Promises, StepByStep, Live, Rounds):
     Notes
     -----
     With a policy that decides after every answer, a stage may return ``Scored(label, score)``; a classifier with
-    ``predict_proba`` does so automatically. ``judge`` ("last", "score" or "calibrated"; by default "score" if the last
-    stage has ``predict_proba``, else "last") selects what USS-A believes in the end. ``calibrate(items, truth)`` lowers
-    its limit with about 30 labels. ``begin()`` and ``tell(id, output)`` replace `decide` and `feedback`. `audit`
-    compares the rule with every fixed stage. ``combine``, ``metric``, ``label`` and `certificate` are refused.
-    Use ``compiled=True``, or each fit takes a second after some thousand rounds.
+    ``predict_proba`` does so automatically. ``judge`` ("last", the default, "score", if the last score is a
+    probability, or "calibrated") selects what USS-A believes in the end. ``calibrate(items, truth)`` lowers its limit
+    with about 30 labels. ``begin()`` and ``tell(id, output)`` replace `decide` and `feedback`. `audit` compares the
+    rule with every fixed stage. ``combine``, ``metric``, ``label`` and `certificate` are refused. Use
+    ``compiled=True``, or each fit takes a second after some thousand rounds.
 
     Examples
     --------
@@ -267,11 +268,14 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             price = label_price_of(policy, label, label_price, terms.error_cost, options)
             game, costs = CascadeGame(K, code, limit, label is not None, price), terms.costs
         make = lambda name, **o: make_policy(game.setting, name, costs, **more, **o)  # noqa: E731
-        self._begin(game, policy, make, seed, options, compiled, remember, counts, terms)
+        with prices_told_elsewhere():
+            self._begin(game, policy, make, seed, options, compiled, remember, counts, terms)
         if promises:
             promised = promised._replace(salt=salt_of(self._core.rng))
-            self._core.terms, self._checks = terms._replace(promise=promised), promised.self_check
+            self._core.terms = terms._replace(promise=promised)
         self.speak(names)
+        if promises:
+            warn_of_saving(self._core.terms, self._words)
         if code.metric is not None:
             self._check_metric("metric" if loss is None else "loss", code.metric, compare)
         if not within and game.moves:
@@ -290,11 +294,11 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             raise ValueError(f"{name} must not be given with {self._label}, which is for labels")
 
     def _options_for(self, name: str, options: dict[str, Any], stages: Any) -> dict[str, Any]:
-        """Return the options of a policy; the last stage gives the defaults of the judge and the number of labels."""
+        """Return the options of a policy; the last stage gives the default of the number of labels."""
         given = {key: value for key, value in options.items() if key != "judge" or value is not None}
         if "judge" in option_names(SETTING, name):
             last = self._stages[-1]
-            given.setdefault("judge", "score" if last.gives_chances else "last")
+            given.setdefault("judge", "last")
             if last.gives_chances and given.get("labels") is None:
                 given["labels"] = max(2, len(stages[-1].classes_))
         return given

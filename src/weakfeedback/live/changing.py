@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from typing import Any
 
@@ -118,6 +119,7 @@ class Changing:
             body["names"] = list(names)
         if self._core.terms.promise is not None:
             body["reference"] = self._other_reference(kept, replaced)
+            body["at"] = int(time.time())
         stages = self._other_stages(kept, model)
 
         def taken(first: int) -> None:  # readers look at the models first, so these change last

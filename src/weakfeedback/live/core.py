@@ -358,13 +358,13 @@ class Core:
             self.driver.restore(change.backup)
         self.change = None
 
-    def _backup(self) -> Any:
-        """Return what the driver needs to undo whatever a method of the policy does next."""
+    def _backup(self, only: Any = None) -> Any:
+        """Return what the driver needs to undo what a method of the policy does next; arrays not in ``only`` stay."""
         driver = self.driver
         if driver.copied is None:
-            return driver.backup()
-        now = driver.policy.__dict__
-        return now.copy(), [(now[name], now[name].copy()) for name in driver.copied]
+            return driver.backup(only)
+        now, copied = driver.policy.__dict__, driver.copied
+        return now.copy(), [(now[one], now[one].copy()) for one in copied if only is None or one in only]
 
     def _carry_out(self, change: Change) -> None:
         """Carry out a change that is committed. Every line may be repeated."""
@@ -463,7 +463,7 @@ class Core:
         if game.resize is not None:
             self.ledger.ensure_room()
             self._resize(context)  # the lengths stay fixed even if the decision fails
-        self.change = change = self._chosen()
+        self.change = change = self._chosen(self.game.scratch)
         try:
             ledger = self.ledger
             id = ledger.reserved() if ledger.waiting else ledger.next + ledger.gap
@@ -504,14 +504,14 @@ class Core:
         if game.resize is not None:
             for context in contexts:
                 self._resize(context)
-        return self._make(self._chosen(), self._fill_many, contexts, opened, tags)
+        return self._make(self._chosen(self.game.scratch), self._fill_many, contexts, opened, tags)
 
-    def _chosen(self) -> Change:
-        """Return a change in which the policy chooses."""
+    def _chosen(self, only: Any = None) -> Change:
+        """Return a change in which the policy chooses, and changes no array but ``only`` these."""
         change = Change()
         change.generator = self.rng.bit_generator.state
         if self.game.choosing_learns:
-            change.backup = self._backup()
+            change.backup = self._backup(only)
         return change
 
     def _make(self, change: Change, fill: Callable[..., T], *arguments: Any) -> T:

@@ -6,7 +6,7 @@ import copy
 import dis
 import functools
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,16 +73,18 @@ class Interpreted:
                 if isinstance(value, np.ndarray) and name not in self.history and value.flags.writeable
             ]
 
-    def backup(self) -> Backup:
+    def backup(self, only: Collection[str] | None = None) -> Backup:
         """Return what `restore` needs to undo whatever a method of the policy does next.
 
-        A table that only grows (``policy.history``) is not copied: its rows in use never change.
+        A table that only grows (``policy.history``) is not copied: its rows in use never change. Nor is, if ``only``
+        some arrays may change, any other one.
         """
         kept: list[tuple[str, Any, Any]] = []
         fields = self.fields() if self.compiled or not self._plain else self.policy.__dict__
         for name, value in fields.items():
             if type(value) is np.ndarray:
                 still = name in self.history or not value.flags.writeable
+                still = still or (only is not None and name not in only)
                 kept.append((name, value, None if still else value.copy()))
             else:
                 kept.append((name, value if isinstance(value, PLAIN) else copy.deepcopy(value), None))
@@ -144,12 +146,12 @@ class Compiled(Interpreted):
         if not self._calls.shared:
             self.copied = None
 
-    def backup(self) -> Backup:
+    def backup(self, only: Collection[str] | None = None) -> Backup:
         """Return what `restore` needs to undo whatever a method of the twin does next."""
         if self._arrays is None:
-            return super().backup()
-        now = self.fields()
-        return now.copy(), [(now[name], now[name].copy()) for name in self._arrays]
+            return super().backup(only)
+        now, names = self.fields(), self._arrays
+        return now.copy(), [(now[one], now[one].copy()) for one in names if only is None or one in only]
 
     def alter(self, change: Callable[[Any], None]) -> None:
         """Apply ``change`` to the policy object itself, and rebuild the twin."""

@@ -7,7 +7,7 @@ that it is bound to. It changes nothing but the policy and the generator, and th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -64,6 +64,7 @@ class Game(Protocol):
     stepwise: bool  # several outputs for a decision, told one by one
     spares: bool  # a failed stage other than the answering one loses only the comparison
     choosing_learns: bool  # whether the policy is backed up before it chooses
+    scratch: Collection[str] | None  # the arrays that may change then, None: any
     cancelling_learns: bool  # and before a cancellation
     teaching_draws: bool  # whether anything is drawn when a round is learned
     in_order: tuple[str, ...]  # alterations that wait for open decisions if the policy learns in order

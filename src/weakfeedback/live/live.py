@@ -85,6 +85,7 @@ class Live:
         size, noun = self._size, self._words.noun
         currency, known = currency_of(currency), self._words
         self._words = Words(noun, names_of(names, size, noun) or known.names, currency or known.currency)
+        self._game.words = self._words
 
     # -- what can be seen
 

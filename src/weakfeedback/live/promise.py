@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -14,7 +15,10 @@ from weakfeedback.live.errors import Refused
 from weakfeedback.live.game import View
 from weakfeedback.live.games.promise import (
     DELTA,
+    FIRST_CHECKS,
+    LATER,
     LIMITS,
+    UNTOLD,
     Promised,
     Why,
     group_number,
@@ -28,13 +32,11 @@ from weakfeedback.live.promise_report import (
     certificate_of,
     make_promise_report,
 )
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import brief, flag, integer, number
 from weakfeedback.words import Words, names_of
 
 POLICY = "Promise"
 BEFORE, NO_LABEL = 1, 12  # of the policy: the form before the call, and a label that is no feature
-FIRST_CHECKS = 50  # comparisons after each of which the reference is called a second time,
-LATER = 0.25  # then with this chance
 ADDED = ("sure", "shadow", "groups", "reference", "background", "self_check")
 SHADOWED = "background must be left out with shadow, where the reference always answers"
 MEANINGS = (
@@ -67,8 +69,7 @@ def promise_of(size: int, noun: str, limits: Sequence[Any], names: Any, **chosen
     known = names_of(names, size, noun)
     reference = stage_called("reference", chosen.pop("reference"), known, size, noun)
     for name in ("sure", "shadow", "background", "self_check"):
-        if not isinstance(chosen[name], bool):
-            raise ValueError(f"{name} must be True or False, got {brief(chosen[name])}")
+        chosen[name] = flag(name, chosen[name])
     if chosen["shadow"] and chosen["background"]:
         raise ValueError(SHADOWED)
     return Promised(
@@ -155,6 +156,7 @@ class Promises:
         reference: int | str | None = None,
         shadow: bool | None = None,
         paused: bool | None = None,
+        self_check: bool | None = None,
     ) -> None:
         """Promise something else from the next request on: another share, budget or price of an error, or reference.
 
@@ -162,7 +164,8 @@ class Promises:
         these that of ``budget``. After a change of the reference the comparisons with the old one are dropped, and it
         answers everything until some are made with the new one. ``shadow`` lets the reference answer everything while
         the report says what would have been, or (False) turns the promise on; open decisions are cancelled. ``paused``
-        lets it answer everything, and nothing is learned, until it is False again. With a journal this is an event.
+        lets it answer everything, and nothing is learned, until it is False again. ``self_check`` begins or ends second
+        calls of the reference. With a journal this is an event.
         """
         promised = self._keeps("promise")
         size = len(self._stages)
@@ -176,17 +179,17 @@ class Promises:
         body |= given
         chosen = stage_called("reference", reference, self._words.names, size, self._noun)
         body["reference"] = promised.reference if chosen is None else chosen
-        modes = {"shadow": shadow, "paused": paused}
-        for name, mode in modes.items():
-            if mode is not None and not isinstance(mode, bool):
-                raise ValueError(f"{name} must be True or False, got {brief(mode)}")
+        modes = {"shadow": shadow, "paused": paused, "self_check": self_check}
+        given = {name: flag(name, mode) for name, mode in modes.items() if mode is not None}
         if shadow and promised.background:
             raise ValueError(SHADOWED)
-        body |= {name: mode for name, mode in modes.items() if mode not in (None, getattr(promised, name))}
+        body |= {name: mode for name, mode in given.items() if mode != getattr(promised, name)}
+        same = body == {**promised.limits(), "reference": promised.reference}
+        body |= {} if body["reference"] == promised.reference else {"at": int(time.time())}
         if "shadow" in body:
             self._core.alter_anew("promise", body, "shadow mode")
             self._wait()  # type: ignore[attr-defined]
-        elif body != {**promised.limits(), "reference": promised.reference}:
+        elif not same:
             self._alter("promise", body)  # type: ignore[attr-defined]
 
     def forfeit(self) -> None:
@@ -243,18 +246,25 @@ class Promises:
             return None
         return 1.0 if calls < FIRST_CHECKS else LATER
 
-    def check_again(self, id: int, output: Any, rho: float) -> bool:
-        """Count a second answer of the reference, asked for with chance ``rho``; return whether it differs."""
+    def check_again(self, id: int, output: Any, rho: float, differs: bool | None = None) -> bool:
+        """Count a second answer of the reference, asked for with chance ``rho``; return whether it differs.
+
+        ``differs`` is for one that was compared elsewhere: then of ``output`` only a cost is read.
+        """
         promised = self._keeps("check_again")
         known = self._compared(self._core.view(lambda view: view.kept.get(id)))
         if known is None:
             raise ValueError(f"decision {id} is not among the last ones that were compared by lot")
         (first, chance), label, compare = known, label_of(output), self._game.code.compare
-        differs = is_nan(label, compare) or is_nan(first, compare) or is_other(first, label, compare)
+        if differs is None and first is UNTOLD:
+            raise ValueError(f"differs must be given: the answers of decision {id} were compared elsewhere")
+        if differs is None:
+            differs = is_nan(label, compare) or is_nan(first, compare) or is_other(first, label, compare)
         stated = self._core.terms.prices[promised.reference]
         cost = float(getattr(output, "cost", stated))
-        body = {"chance": chance, "rho": min(number("rho", rho, above=0.0), 1.0), "differs": bool(differs)}
-        self._alter("self_check", {**body, "cost": cost, "stated": stated})  # type: ignore[attr-defined]
+        rho = min(number("rho", rho, at_least=LATER), 1.0)
+        body = {"chance": chance, "rho": rho, "differs": bool(differs), "cost": cost, "stated": stated}
+        self._alter("self_check", body)  # type: ignore[attr-defined]
         return bool(differs)
 
     def _compared(self, known: Any) -> tuple[Any, float] | None:

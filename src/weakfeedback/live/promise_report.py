@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -103,8 +104,15 @@ class PromiseReport(Report):
     shadow : dict or None
         In shadow mode: ``saved``, ``saved_share``, ``differ``, ``cheap`` as they would have been, and ``safe_since``,
         the request since which it is safe to turn on (None: not yet).
+    former_references : list
+        References of before: each with its last request, ``until``, and when it was ``replaced``.
+    conversations : dict or None
+        How many there are, a request without one counted as one, and the share of them with an answer that differs,
+        ``differ`` (estimate) and ``differ_at_most``: repeated questions make the share of requests look smaller.
     self_check : dict or None
-        How often the reference agrees with itself.
+        How often the reference differs from itself, on the requests that another model answers: ``calls`` of it made
+        twice, how many ``differed``, the share that ``differs`` (estimate), ``differs_at_least`` and
+        ``differs_at_most`` (each 95 % sure, at all times at once), and what they have ``spent``.
     """
 
     row: ClassVar = "model"
@@ -306,7 +314,7 @@ class PromiseReport(Report):
         """Say what is not known."""
         reference, noun = self.reference, self.words.noun
         lines = [
-            f"Up to request {one['until']:,} the reference was {one['reference']}."
+            f"Up to request {one['until']:,}{_until(one['replaced'])} the reference was {one['reference']}."
             for one in self.former_references
         ]
         about = ""
@@ -338,6 +346,15 @@ class PromiseReport(Report):
                 f"{noun}: lower its temperature, compare less strictly (numbers, fields), or promise less."
             )
         return lines
+
+
+def _until(replaced: str | None) -> str:
+    return "" if replaced is None else f", until {replaced}"
+
+
+def time_of(at: int) -> str | None:
+    """Return a time as people write it; None for 0, which is not known."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC" if at else None
 
 
 def _eps(settings: dict[str, Any]) -> float | None:
@@ -408,7 +425,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
     blind = int(policy.blind.sum())
     quiet = promised.shadow and not total.cheap
     shown = 0.0 if quiet else total.estimate + blind
-    second = kept.second.spent
+    second, checks = kept.second.spent, promised.self_check or kept.second.calls > 0
     spent, saved = total.spent + second, total.alone - total.spent - second
     eps = float(policy.eps)
     named = [b for b in range(policy.n.size) if policy.n[b] > 0]
@@ -466,8 +483,10 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         compared_cost=total.compared * float(terms.prices[R]),
         wasted=float(view.counts.wasted),
         shadow=_shadow_of(policy, kept, promised, float(terms.prices[R])) if promised.shadow else None,
-        self_check=_self_check(kept.second, total) if promised.self_check else None,
-        former_references=[{"reference": words.one(k), "until": t} for k, t in promised.since],
+        self_check=_self_check(kept.second, total, promised) if checks else None,
+        former_references=[
+            {"reference": words.one(k), "until": t, "replaced": time_of(at)} for k, t, at in promised.since
+        ],
         words=words,
         conversations=talks_of(view.counts),
     )
@@ -527,13 +546,14 @@ def _would_differ_at_most(requests: int, differ: float) -> float:
     return high
 
 
-def _self_check(second: Any, total: Share) -> dict[str, Any]:
+def _self_check(second: Any, total: Share, promised: Promised) -> dict[str, Any]:
     cheap = total.cheap
     return {
         "calls": second.calls,
         "differed": second.differed,
         "differs": min(second.share / cheap, 1.0) if cheap else 0.0,
         "differs_at_least": min(second.at_least() / cheap, 1.0) if cheap else 0.0,
+        "differs_at_most": min(second.at_most(promised.least) / cheap, 1.0) if cheap else 1.0,
         "spent": second.spent,
     }
 

@@ -20,6 +20,12 @@ from weakfeedback.validate import integer
 asyncio: Any = Later("asyncio")  # whoever needs it has imported it
 
 
+def checks_self(terms: Any) -> bool:
+    """Whether the reference of a promise is called a second time now and then."""
+    promised = getattr(terms, "promise", None)
+    return promised is not None and bool(promised.self_check)
+
+
 class Rounds:
     """Plays rounds with the stages of a live object."""
 
@@ -34,7 +40,6 @@ class Rounds:
     _stages: list[Any]
     _source: Any = None  # of labels
     _unready: bool = False  # whether a plain call may be refused
-    _checks: bool = False  # whether the reference is called a second time now and then
 
     # -- one sample
 
@@ -67,7 +72,7 @@ class Rounds:
             raise
         if self._journal is not None:
             self._journal.wait_paid(self._done)
-        if self._checks:
+        if checks_self(core.terms):
             self._check_self(id, x)
         return game.answer(record)
 
@@ -209,7 +214,7 @@ class Rounds:
             raise
         if self._journal is not None:
             await asyncio.to_thread(self._journal.wait_paid, self._done)
-        if self._checks:
+        if checks_self(self._core.terms):
             await self._check_self_async(id, x)
         return game.answer(record)
 
@@ -286,7 +291,7 @@ class Rounds:
             found += map(self._game.answer, records)
             if self._journal is not None:
                 self._journal.wait_paid(self._done)
-            if self._checks:
+            if checks_self(self._core.terms):
                 for row, record in zip(rows, records):
                     self._check_self(record.id, samples[row])
         return found

@@ -52,11 +52,11 @@ from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.router_report import RouterReport, explanation, make_router_report
 from weakfeedback.live.stages import Rows, make_models
 from weakfeedback.live.talks import TTL, Turn, key_of, talk_words, talks_of, turn_of
-from weakfeedback.live.warning import warn_of_prices
+from weakfeedback.live.warning import warn_of_prices, warn_of_saving
 from weakfeedback.settings.catalog import make_policy
 from weakfeedback.stats import add_up
 from weakfeedback.validate import fraction, integer, number, vector
-from weakfeedback.words import MODELS
+from weakfeedback.words import MODELS, prices_told_elsewhere
 
 __all__ = ["Costed", "Router", "RouterAnswer", "RouterDecision", "RouterReport"]
 
@@ -212,12 +212,15 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         make = lambda name, **o: make_policy(game.setting, name, terms.costs, **more, **o)  # noqa: E731
         counts = RouterCounts.of(terms.prices)
         counts = counts._replace(promise=PromiseCounts()) if promises else counts
-        self._begin(game, policy, make, seed, options, compiled, remember, counts, terms)
+        with prices_told_elsewhere():
+            self._begin(game, policy, make, seed, options, compiled, remember, counts, terms)
         if promises:
             promised = promised._replace(salt=salt_of(self._core.rng))
-            self._core.terms, self._checks = terms._replace(promise=promised), promised.self_check
+            self._core.terms = terms._replace(promise=promised)
         self.speak(names)
-        if not promises and self._core.driver.origin.name not in (None, "Fixed-model"):
+        if promises:
+            warn_of_saving(self._core.terms, self._words)
+        elif self._core.driver.origin.name not in (None, "Fixed-model"):
             warn_of_prices(np.diff(terms.prices)[:1], price, self._words)
         self._unready = elsewhere_or_async(self._stages)
 
@@ -422,13 +425,14 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         far: Sequence[float] | None = None,
         digest: str | None = None,
         failed: Sequence[int] = (),
+        outputs: Sequence[Any] = (),
     ) -> str:
         """Learn a comparison that was made elsewhere: ``differ`` has the pairs of models (i, j), i < j, that differed.
 
         ``far`` is for a router with a ``metric``, instead of ``differ``: the distances of the pairs of ``call``, in the
         order (first, second), (first, third), .... ``digest`` distinguishes a repeated answer from a conflict.
-        ``failed``, with a promise: models other than the reference that gave no answer. Return and raise as `feedback`
-        does.
+        ``failed``, with a promise: models other than the reference that gave no answer. ``outputs``, of all models of
+        the call, are kept for `check_again`. Return and raise as `feedback` does.
         """
         differ = sorted_pairs(differ)
         if failed:
@@ -438,6 +442,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         settled = "duplicate"
         if call is not None:
             record = self._game.record_of_pairs(int(id), call, self._core.terms, content, differ, far)
+            record.outputs = list(outputs)
             record.failed = {integer("failed", k, 0, len(self._stages) - 1): RuntimeError() for k in failed}
             settled = self._core.settle(record)
         self._wait()

@@ -64,7 +64,7 @@ class StepByStep:
         if not self._owes(call):
             self._tell(id, output, wanted, content)
             self._wait(call)
-        return self._step_of(int(id), output, wanted)
+        return self._step_of(int(id), output, wanted, content)
 
     def _tell(self, id: int, output: Any, wanted: int | None, content: str) -> None:
         """Let the round go on with an output; do nothing if the call is a repetition."""
@@ -113,7 +113,7 @@ class StepByStep:
             return (), None
         return self._core.kept.get(id, ()), self._core.ledger.waiting.get(id)
 
-    def _step_of(self, id: int, output: Any, wanted: int | None) -> Step:
+    def _step_of(self, id: int, output: Any, wanted: int | None, content: str) -> Step:
         """Return the next step after an output."""
         asks, open_round = self._core.run(self._known, id)
         stages = [ask.told.stage for ask in asks]
@@ -125,7 +125,7 @@ class StepByStep:
         if wanted is not None and wanted in stages[:-1]:
             return Step(id, stages[stages.index(wanted) + 1])
         last = alone(output)
-        if not asks or asks[-1].told.content() != last.content():
+        if not asks or asks[-1].told.content() != content:
             return Step(id, None, Answer(last.label, wanted, math.nan, (), id))  # type: ignore[arg-type]
         if self._goes_out_early(asks[-1].chance) and stages[-1] != asks[-1].first:
             return Step(id, None)  # its answer has gone out already

@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from weakfeedback.words import Words
+from weakfeedback.words import Words, are_prices_told, saving_warning
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep  # like ``co_filename``: links are not followed
-_told = ContextVar("told", default=False)
 
 
 def warn_caller(words: str, category: type[Warning] = UserWarning) -> None:
@@ -26,24 +23,21 @@ def warn_caller(words: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(words, category, stacklevel=level)
 
 
-@contextmanager
-def prices_told_elsewhere() -> Iterator[None]:
-    """Leave it to the caller to tell of prices at which nothing can pay: a service has names for it."""
-    before = _told.set(True)
-    try:
-        yield
-    finally:
-        _told.reset(before)
-
-
 def warn_of_prices(second: np.ndarray, error_cost: float, words: Words) -> None:
     """Warn if going on can never pay, not even if the first is always wrong and the second never.
 
     ``second`` is what the second costs more than stopping; empty if there is none.
     """
-    if second.size and second[0] >= error_cost and not _told.get():
+    if second.size and second[0] >= error_cost and not are_prices_told():
         after, next_one = ("the first", "the second") if words.names is None else words.names[:2]
         warn_caller(
             f"at these prices no {words.noun} after {after} can ever pay: {next_one} costs {second[0]:g}"
             f"{' more' if words.noun == 'model' else ''}, and an error no more than error_cost={error_cost:g}"
         )
+
+
+def warn_of_saving(terms: Any, words: Words) -> None:
+    """Warn if a promise can save nothing with some stages, or with none."""
+    told = saving_warning(terms.prices, terms.promise.reference, terms.promise.least, words)
+    if told is not None and not are_prices_told():
+        warn_caller(told)

@@ -96,6 +96,7 @@ class Activity:
             "recost": self._recost,
             "models": self._models,
             "promise": self._promise,
+            "self_check": self._check_again,
             "audit": self._audit,
         }
 
@@ -267,6 +268,9 @@ class Activity:
             state[part] = [[place[i], place[j], *rest] for i, j, *rest in rows]
         self.restore(state)
         self.prices.append({"at": event.at, "stage_costs": prices})
+
+    def _check_again(self, event: Event) -> None:
+        self._pay(self.series.row(event.at), event.body["cost"], 0.0)
 
     def _promise(self, event: Event) -> None:
         """Count money against the reference in force."""

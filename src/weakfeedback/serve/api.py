@@ -297,6 +297,13 @@ OPERATIONS = [
         models.StepAnswer,
         (*DECISION, *CLOSED, "not_offered", "wrong_outputs", "label_too_long"),
     ),
+    offer(
+        f"POST {DECIDED}/again",
+        "use",
+        Service.again,
+        models.AgainAnswer,
+        (*DECISION, "not_offered", "wrong_outputs", "label_too_long"),
+    ),
     offer(f"POST {ONE}/calibrate", "admin", Service.calibrate, models.WarmStartAnswer, ROWS),
     offer("GET /v1/learners", "read", Service.infos, models.LearnerList, named="learners"),
     offer(f"GET {ONE}", "read", Service.info, models.LearnerInfo, UNKNOWN, named="learner"),

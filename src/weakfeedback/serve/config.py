@@ -29,7 +29,7 @@ STORE = "sqlite:///weakfeedback.db"
 PORT = 8470
 SECRETS = ("token", "password", "secret", "key", "api_key", "value")
 PRICES = ("stage_costs", "prices", "error_cost")
-PROMISES = ("agree", "budget", "reference", "shadow")
+PROMISES = ("agree", "budget", "reference", "shadow", "self_check")
 
 
 class ConfigError(BadFile):

@@ -26,6 +26,7 @@ from weakfeedback.live.talks import key_of, turn_in
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.limits import HISTORY_LIMIT, MATRIX_LIMIT, PAIRS_LIMIT, STAGES_LIMIT
 from weakfeedback.serve.models import (
+    AgainRequest,
     CalibrateRequest,
     DecideRequest,
     FeedbackRequest,
@@ -216,6 +217,18 @@ class Compared(Kind):
         if metric:
             return (), given.distance, None
         return [tuple(pair) for pair in given.differ or ()], None, None
+
+    def check_again(self, live: Any, id: int, given: AgainRequest, chance: float) -> bool:
+        """Count a second answer of the reference, asked for with this chance; return whether it differs."""
+        if (given.differs is None) != ("output" in given.model_fields_set):
+            raise Problem("wrong_outputs", "one of output and differs must be given")
+        label = None if given.differs is not None else self.comparator.labels("output", [given.output])[0]
+        told = label if given.cost is None else Costed(label, given.cost)
+        try:
+            found: bool = live.check_again(id, told, chance, given.differs)
+        except ValueError as error:
+            raise Problem("wrong_outputs", str(error)) from None
+        return found
 
     def check_number(self, outputs: list[Any], numbers: Sequence[int]) -> None:
         """Reject outputs if there is not one for each stage called."""
@@ -408,7 +421,9 @@ class ContextualKind(CascadeKind):
     def code(self) -> dict[str, Any]:
         return {}
 
-    def checked_context(self, live: Any, context: Sequence[float] | None) -> tuple[Any, ...]:
+    def checked_context(self, live: Any, context: Any) -> tuple[Any, ...]:
+        if isinstance(context, (DecideRequest, str)):  # what other kinds are told of a request
+            return super().checked_context(live, context)
         if context is None:
             raise Problem("wrong_context", "context must be given: this learner looks at it", field="context")
         self._check_size(len(context))
@@ -598,9 +613,11 @@ class RouterKind(Compared):
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
         self.refuse(given, ("outputs", "differ", "distance", "failed"))
-        pairs, far, _ = self.seen(given, live.core.ledger.waiting[id])
+        pairs, far, labels = self.seen(given, live.core.ledger.waiting[id])
         try:
-            live.feedback_pairs(id, pairs, far=far, digest=digest, failed=given.failed or ())
+            live.feedback_pairs(
+                id, pairs, far=far, digest=digest, failed=given.failed or (), outputs=labels or ()
+            )
         except ValueError as error:
             raise Problem("wrong_outputs", str(error)) from None
 
@@ -743,7 +760,7 @@ def reprice(live: Any, prices: Any, given: dict[str, Any], names: list[str]) -> 
 
 def unpromised(config: Any) -> dict[str, Any]:
     """Return what goes with a promise only, where it is given: the live object says so."""
-    names = ("reference", "sure", "groups", "shadow", "background")
+    names = ("reference", "sure", "groups", "shadow", "background", "self_check")
     return {name: getattr(config, name) for name in names if getattr(config, name, None)}
 
 

@@ -20,11 +20,14 @@ from weakfeedback.journal.events import ENDS, OPENS, Row
 from weakfeedback.live.core import GAP, Core
 from weakfeedback.live.errors import PendingDecision, Refused
 from weakfeedback.live.live import Live
+from weakfeedback.live.promise import tossed
+from weakfeedback.live.rounds import checks_self
 from weakfeedback.serve.activity import RESULTS, Activity
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.kinds import Kind, kind_of
 from weakfeedback.serve.models import (
+    AgainRequest,
     CalibrateRequest,
     FeedbackRequest,
     ModelsRequest,
@@ -35,12 +38,14 @@ from weakfeedback.serve.models import (
 )
 from weakfeedback.serve.outbox import Clock, Outbox, Tag, now
 from weakfeedback.serve.promised import settings_of
+from weakfeedback.words import Words, saving_warning
 
 SNAPSHOT = 10_000  # events between snapshots; a quarter for a learner whose events take long to replay
 UNKNOWN = 32  # the first steps of a kind, this many, run in a thread and are timed
 SAMPLED = 32  # then one in this many light ones is timed
 HEAVY = 0.0005  # expected seconds of a step above which it runs in a thread
 WEIGHT = 0.1  # of the latest timed step in the moving average
+AGAIN = 1000  # second calls of a reference that are waited for
 AUDITS = 100  # that are kept in memory
 ITEM = "\x1f"  # separates an idempotency key from the number of the decision within a batch
 OWN = ("archive", "audit", "serve", "terms", "bill")  # kinds of events that only the service writes
@@ -109,6 +114,9 @@ class Learner:
         self.archived = False
         self.counts = dict.fromkeys(("decided", "feedback", "cancelled", "expired"), 0)
         self.refused = dict.fromkeys(RESULTS, 0)  # or repeated, since the start: these are not events
+        self.again: dict[
+            int, tuple[float, int] | bool
+        ] = {}  # second calls of a reference: its chance and number, then whether it differed
         self.former: list[tuple[int, list[str]]] = []  # names of models before the events that changed them
         self.stops: dict[str, int] = {}  # decisions by the stage that answers
         self.opened: dict[int, int] = {}  # when each pending decision was made, by the log, oldest first
@@ -345,7 +353,39 @@ class Learner:
         kind: Any = self.kind
         step: tuple[int | None, int | None] = kind.tell(self.live, id, given)
         self._settle()
+        if step[0] is None:
+            self._draw_again(id)
         return step
+
+    def _draw_again(self, id: int) -> None:
+        """Draw by lot whether the reference shall be asked a second time for a request that was compared."""
+        if not checks_self(self.core.terms):
+            return
+        live: Any = self.live
+        chance = live.checks_again(id)
+        if chance is not None and tossed(chance):
+            self.again[id] = chance, live.promised.reference
+            while len(self.again) > AGAIN:
+                del self.again[next(iter(self.again))]
+
+    def asks_again(self, id: int) -> dict[str, Any]:
+        """Return the name of the reference, if it shall be asked a second time for a request."""
+        known = self.again.get(id)
+        return {"again": self.kind.names[known[1]]} if isinstance(known, tuple) else {}
+
+    def check_again(self, id: int, given: AgainRequest) -> tuple[bool, bool]:
+        """Count a second answer of the reference; return whether it differs, and whether it was told before."""
+        known, kind = self.again.get(id), cast(Any, self.kind)
+        if isinstance(known, bool):
+            return known, True
+        if known is None or not checks_self(self.core.terms) or self.core.terms.promise.reference != known[1]:
+            raise Problem(
+                "forgotten", f"the reference is not asked a second time for decision {id}, or no more"
+            )
+        found: bool = kind.check_again(self.live, id, given, known[0])
+        self._settle()
+        self.again[id] = found
+        return found, False
 
     def calibrate(self, given: CalibrateRequest, key: str | None, digest: str | None) -> list[Event]:
         """Learn from labelled rows."""
@@ -362,7 +402,9 @@ class Learner:
             extra = {**(extra or {}), "outputs": given.outputs}
         with self.outbox.tagged(None, extra or {}):
             self.kind.learn(self.live, id, given, digest)
-        return self._settle()[-1]
+        end = self._settle()[-1]
+        self._draw_again(id)
+        return end
 
     def cancel(self, id: int, cost: float, reason: str) -> list[Event]:
         """Cancel a decision; return no events if that is not possible."""
@@ -477,7 +519,11 @@ class Learner:
         if self.invoice.terms is not None:
             return self.invoice.spent, self.invoice.saved
         counts = self.core.counts
-        return (counts.spent, counts.alone - counts.spent) if hasattr(counts, "alone") else None
+        if not hasattr(counts, "alone"):
+            return None
+        promised = getattr(counts, "promise", None)
+        spent = counts.spent + (0.0 if promised is None else promised.second.spent)
+        return spent, counts.alone - spent
 
     def note(self, kind: str, body: dict[str, Any]) -> list[Event]:
         """Record what only the accounts count: a request without comparison ("serve"), "terms" or a "bill"."""
@@ -569,8 +615,12 @@ class Learner:
             watch.note(self.outbox._clock(), result)
 
     def warning(self) -> str | None:
-        """Say that no stage after the first can ever pay, if that is so."""
-        told = self.settings()
+        """Say that no stage after the first can ever pay, or which ones save nothing, if that is so."""
+        terms, told = self.core.terms, self.settings()
+        if getattr(terms, "promise", None) is not None:
+            names = Words("model" if self.kind.name == "router" else "stage", tuple(self.kind.names))
+            found = saving_warning(terms.prices, terms.promise.reference, terms.promise.least, names)
+            return None if found is None else f"learner {self.name}: {found}"
         alone = "prices" in told  # then the second costs only its difference to the first
         prices, error = told.get("prices") or told.get("stage_costs"), told.get("error_cost")
         if not prices or len(prices) < 2 or error is None or prices[1] - alone * prices[0] < error:

@@ -255,6 +255,7 @@ class _Promised(_Priced):
     groups: Literal["each"] | None = None
     shadow: bool = False
     background: bool = False
+    self_check: bool = False
 
 
 class AdaptiveConfig(_Promised):
@@ -331,6 +332,7 @@ class CostsRequest(Model):
     reference: Text | None = None
     shadow: bool | None = None
     paused: bool | None = None
+    self_check: bool | None = None
 
 
 class ModelPrice(Model):
@@ -436,12 +438,16 @@ class FeedbackBatch(Model):
 
 
 class FeedbackAnswer(Model):
-    """``result`` is accepted, duplicate or, with ``dry_run``, possible."""
+    """``result`` is accepted, duplicate or, with ``dry_run``, possible.
+
+    With ``self_check``, ``again`` names the reference where it shall be asked a second time.
+    """
 
     result: Literal["accepted", "duplicate", "possible"]
     id: int
     differ: list[list[int]] | None = None
     wants_label: bool | None = None
+    again: str | None = None
 
 
 class FeedbackBatchAnswer(Model):
@@ -480,7 +486,10 @@ class TellRequest(Model):
 
 
 class StepAnswer(Model):
-    """The stage to run next and its name; both null once ``answer``, the stage whose answer counts, is known."""
+    """The stage to run next and its name; both null once ``answer``, the stage whose answer counts, is known.
+
+    With ``self_check``, ``again`` names the reference where it shall be asked a second time.
+    """
 
     id: int
     stage: int | None
@@ -488,6 +497,26 @@ class StepAnswer(Model):
     answer: int | None
     expires: str | None = None
     repeated: bool = False
+    again: str | None = None
+
+
+class AgainRequest(Model):
+    """What the reference said when it was asked a second time, with the same input and no cache.
+
+    Either its ``output``, or, if the caller has compared it with the first one, whether it ``differs``.
+    """
+
+    output: Any = None
+    differs: bool | None = None
+    cost: Amount | None = None
+
+
+class AgainAnswer(Model):
+    """``duplicate`` if it was told before; ``differs`` if the reference does not agree with itself."""
+
+    result: Literal["accepted", "duplicate"]
+    id: int
+    differs: bool
 
 
 class CalibrateRequest(Model):
@@ -499,7 +528,7 @@ class CalibrateRequest(Model):
 
 
 class DecisionState(Model):
-    """Where a decision stands."""
+    """Where a decision stands; ``again`` names the reference while a second answer of it is waited for."""
 
     id: int
     status: Literal["pending", "answered", "cancelled", "expired", "alone"]
@@ -509,6 +538,7 @@ class DecisionState(Model):
     stage: int | None = None
     call: list[str] | None = None
     allocation: dict[str, float] | None = None
+    again: str | None = None
 
 
 class DecisionPage(Model):

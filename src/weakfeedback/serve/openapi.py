@@ -78,6 +78,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         {"output": "spam", "stage": 0, "score": 0.9},
         {"id": 18, "stage": 1, "name": "small", "answer": None, "repeated": False},
     ),
+    "again": ({"output": "spam"}, {"result": "accepted", "id": 18, "differs": False}),
     "calibrate": (
         {"outputs": [["spam", "spam", "ham"]], "scores": [[0.6, 0.8, 0.9]], "truth": ["ham"]},
         {"rows": 1, "repeated": False},

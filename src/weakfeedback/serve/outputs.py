@@ -43,13 +43,11 @@ def _depth(value: Any, depth: int = 0) -> int:
 
 
 def differ(labels: Sequence[Any], numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the pairs of stages whose labels differ; ``numbers`` are the numbers of the stages."""
+    """Return the pairs of stages, the lower number first, whose labels differ; ``numbers`` are those of the stages."""
     if len(set(labels)) == 1:
         return []
-    size = len(labels)
-    return [
-        (numbers[i], numbers[j]) for i in range(size) for j in range(i + 1, size) if labels[i] != labels[j]
-    ]
+    known = sorted(zip(numbers, range(len(labels))))  # an answer that is not compared first is called last
+    return [(i, j) for n, (i, a) in enumerate(known) for j, b in known[n + 1 :] if labels[a] != labels[b]]
 
 
 class LabelComparator:

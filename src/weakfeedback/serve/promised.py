@@ -10,8 +10,8 @@ from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.models import Problem
 
 # what a promise may change while the learner runs, with error_cost
-CHANGES = ("agree", "budget", "reference", "shadow", "paused")
-CHOICES = ("sure", "groups", "shadow", "background")
+CHANGES = ("agree", "budget", "reference", "shadow", "paused", "self_check")
+CHOICES = ("sure", "groups", "shadow", "background", "self_check")
 
 
 def is_promised(config: Any) -> bool:
@@ -53,7 +53,8 @@ def change(live: Any, given: dict[str, Any], names: list[str]) -> None:
 
 def settings_of(promised: Any, names: list[str]) -> dict[str, Any]:
     """Return what is promised now, as the configuration has it."""
-    return {**promised.limits(), "reference": names[promised.reference], "shadow": promised.shadow}
+    modes = {"shadow": promised.shadow, "self_check": promised.self_check}
+    return {**promised.limits(), "reference": names[promised.reference], **modes}
 
 
 def billed_promise(report: PromiseReport, invoice: Invoice, names: list[str]) -> PromiseReport:

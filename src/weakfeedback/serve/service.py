@@ -78,6 +78,7 @@ class Service:
     decide_ahead = deciding.decide_ahead
     begin = deciding.begin
     tell = answering.tell
+    again = answering.again
     unseen = answering.unseen
     move_conversation = answering.move_conversation
     feedback = answering.feedback

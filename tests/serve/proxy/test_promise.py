@@ -1,6 +1,7 @@
 """The proxy keeps a promise: as the reference answers, also where models fail, and says what it risks."""
 
 import asyncio
+import random
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ class Talk:
     """A proxy in this process, with what it answered."""
 
     def __init__(self, service: Any, fake: FakeUpstream, settings: Any) -> None:
-        self.service, server = service, Failing(fake)
+        self.service, self.fake, server = service, fake, Failing(fake)
         self.down = server.down = set[str]()
         self.silent = server.silent = set[str]()
         self.called = server.called = asyncio.Event()
@@ -126,6 +127,40 @@ def test_cheap_answers_go_out_with_their_risk_and_the_books_agree(tmp_path: Path
         assert served[1]["x-weakfeedback-stage"] == "1"  # nobody compares it: the reference
 
     run(tmp_path, work, mode=mode)
+
+
+@pytest.mark.parametrize("more", [{"mode": "router"}, {"mode": "adaptive"}, {"background": True}])
+def test_the_reference_is_asked_a_second_time_by_itself_and_it_is_in_the_invoice(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    async def work(talk: Talk, learner: Any) -> None:
+        calls = 0
+        for n in range(200):
+            before = learner.invoice.lines[1].calls
+            await talk.ask(n, stream=n % 5 == 0)
+            calls += max(learner.invoice.lines[1].calls - before - 1, 0)
+        found = learner.live.report().self_check
+        assert found["calls"] == calls > 3  # each of them beside a first call
+        assert found["differed"] == 0
+        assert found["spent"] > 0.0
+        assert learner.invoice.spent == pytest.approx(sum(learner.invoice.money.values()))
+        assert "large, asked twice, gives the same answer in 100.0 %" in str(learner.live.report())
+        luck = random.Random(2)
+        talk.fake.say = lambda model, _: f"The answer is {luck.choice('xy') if model == 'large' else 'x'}."
+        for n in range(200, 400):
+            await talk.ask(n)
+        found = learner.live.report().self_check
+        assert found["differed"] > 0
+        assert 0.0 < found["differs"] <= 1.0
+        assert learner.invoice.requests == 400
+        assert (learner.opened, learner.live.policy.open.sum()) == ({}, 0)
+        talk.down.add("large")  # a second call that fails is no answer
+        calls = found["calls"]
+        for n in range(400, 420):
+            await talk.ask(n)
+        assert learner.live.report().self_check["calls"] == calls
+
+    run(tmp_path, work, agree=0.6, self_check=True, **more)
 
 
 @pytest.mark.parametrize("mode", ["router", "adaptive"])

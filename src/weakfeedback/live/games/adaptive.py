@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ from weakfeedback.live.games.comparing import check_costs
 from weakfeedback.live.games.promise import (
     PromiseCounts,
     Share,
+    called_again,
     changed,
     checked,
     go_unseen,
@@ -63,7 +65,9 @@ from weakfeedback.live.stages import Failed
 from weakfeedback.live.storage import StateError
 from weakfeedback.stats import add_up
 from weakfeedback.validate import brief
+from weakfeedback.words import STAGES
 
+log = logging.getLogger("weakfeedback.live")
 SETTING = "adaptive"
 AT_ONCE = {
     "decide": "{} decides after every answer: use begin() and tell(), not decide()",
@@ -80,6 +84,7 @@ TOLD = {"class", "digest", "score", "chances", "cost", "stage"}  # what is store
 NOT_CALLED = -1
 FAILED = "failed"  # in place of the digest of a label
 JUDGES = 3  # ways to judge
+LOOK = 64  # requests after which is looked whether stages still give scores
 MEMORY = ("arms", "filled", "held", "memory", "reference", "t")  # fields of a policy that keeps rounds
 
 
@@ -332,6 +337,7 @@ class AdaptiveGame:
     spares = False
     in_order = ()
     keeps = EXPLAINED
+    words = STAGES  # the names of its stages
     form = Form(
         (
             *stage_arguments(scored=True),
@@ -359,6 +365,7 @@ class AdaptiveGame:
     def __init__(self, K: int, code: Comparer, timeout: float | None, promises: bool = False) -> None:
         self.K, self.code, self.timeout = K, code, timeout
         self.promises = promises  # then the terms have a promise, and the counts count it
+        self.scored = frozenset[int]()  # the stages with scores, when that was looked at last
         self.alters = {"recost": self.recost, "calibrate": self.calibrate}
         if promises:
             self.form = self.promised_form
@@ -386,6 +393,7 @@ class AdaptiveGame:
         self.lose: Callable[..., Any] | None = driver.method("lost") if loses else None
         self.choosing_learns = learns_by_choosing(driver) or self.names_stages
         self.cancelling_learns = loses
+        self.scratch = getattr(policy, "scratch", None) if driver.origin.name is not None else None
         self.refuses = {**AT_ONCE, **({} if offers("calibrate") else NO_JUDGE)}
         if self.promises:
             del self.refuses["certificate"]
@@ -579,7 +587,16 @@ class AdaptiveGame:
         kept: PromiseCounts = counts.promise.plus(decided.group, more)
         if promised.shadow:
             kept = kept.after_shadow(kept.total.requests, self.driver.fields())
+        if record.id % LOOK == 0:
+            self._look_at_scores(self.driver.fields()["ranked"])
         return kept
+
+    def _look_at_scores(self, ranked: np.ndarray) -> None:
+        """Say once that a stage gives no scores any more."""
+        known, self.scored = self.scored, frozenset(np.flatnonzero(ranked).tolist())
+        for k in sorted(known - self.scored):
+            words = f"{self.words.one(k)} gives no scores any more: from now on groups and labels alone tell its risk"
+            log.warning("%s", words)
 
     def _by_stage(self, told: Sequence[Told]) -> np.ndarray:
         """Return the pairs of stages that differ, of those called."""
@@ -641,9 +658,7 @@ class AdaptiveGame:
 
     def check_again(self, body: dict[str, Any], counts: Counts, terms: Any, rng: Any) -> Altered:
         """Count a second call of the reference."""
-        second = counts.promise.second.after(body["chance"], body["rho"], body["differs"], body["cost"])
-        self.driver.alter(lambda policy: setattr(policy, "spent", policy.spent + body["stated"]))
-        return Altered(body, counts._replace(promise=counts.promise._replace(second=second)))
+        return Altered(body, counts._replace(promise=called_again(body, counts, terms.promise, self.driver)))
 
     def calibrate(self, body: dict[str, Any], counts: Any, terms: Any, rng: Any) -> Altered:
         """Learn from labelled samples how reliable the last stage is."""

@@ -93,6 +93,7 @@ class AllocationGame:
     stepwise = spares = cancelling_learns = False
     teaching_draws = True
     in_order = ()
+    scratch = None
     form = Form(
         (
             Argument("arms", "data", (int,), read=lambda body: body["names"] or body["arms"]),

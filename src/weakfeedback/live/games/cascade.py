@@ -472,6 +472,7 @@ class CascadeGame:
     stepwise = spares = cancelling_learns = False
     in_order = ("warm",)
     keeps = EXPLAINED
+    scratch = None
     form = Form(
         (
             *stage_arguments(),

@@ -87,6 +87,7 @@ class ContextualGame:
     teaching_draws = True
     in_order = ("warm",)
     keeps = EXPLAINED
+    scratch = None
     form = Form(
         (
             *stage_arguments(),

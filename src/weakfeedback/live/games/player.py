@@ -88,6 +88,7 @@ class PlayerGame:
     choosing_learns = True  # policies of players change state when they choose
     in_order = ("miss",)
     keeps = 0
+    scratch = None
     form = Form((Argument("arms", "data", (int,)),))
     refuses: Mapping[str, str] = {}
     resize = wants = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ FIRST = 50
 OVERSPEND = 0.05
 ALLOWANCE = 50
 DELTA = 0.05
+SHADOW_LEAST, SURE_LEAST = 0.03, 0.25
 
 NAMED = BUCKETS - 1  # groups that are shown by name, and that can have a promise of their own
 OTHERS = "other"  # all further groups together
@@ -30,6 +31,9 @@ LENGTH = 200  # characters of a group's name
 SURE = math.log(20.0)  # of an e-process that is believed
 BETS = np.array([0.1, 0.2, 0.4, 0.8, 1.6, 3.2])  # rates of the e-process of shadow mode
 LOWER = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5])  # and of the bound on what differs from itself
+UPPER = np.array([0.95, 0.8, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.04])
+FIRST_CHECKS = 50  # comparisons after each of which the reference is called a second time,
+LATER = 0.25  # then with this chance
 LIMITS = ("agree", "budget", "error_cost")
 COUNTED = (
     "n",
@@ -46,6 +50,14 @@ COUNTED = (
 CHOSEN = (*LIMITS, "reference", "sure", "groups", "shadow", "background", "self_check", "names")
 
 
+class Former(NamedTuple):
+    """A reference of before, its last request, and when it was replaced, in seconds since 1970; 0: not known."""
+
+    reference: int
+    until: int
+    at: int = 0
+
+
 class Promised(NamedTuple):
     """What is promised: part of the prices, so that it changes by an event."""
 
@@ -60,9 +72,14 @@ class Promised(NamedTuple):
     self_check: bool = False
     names: tuple[str, ...] | None = None
     salt: str = ""  # with which labels are hashed
-    since: tuple[tuple[int, int], ...] = ()  # earlier references, and the last request of each
+    since: tuple[Former, ...] = ()  # earlier references
     paused: bool = False  # the reference answers everything, and nothing is learned
     begun: tuple[int, int] = (0, 0)  # requests, and those that the policy knows, before the present shadow
+
+    @property
+    def least(self) -> float:
+        """The smallest chance of a comparison."""
+        return SURE_LEAST if self.sure else SHADOW_LEAST
 
     def limits(self) -> dict[str, float | None]:
         """Return what sets the limit."""
@@ -102,29 +119,55 @@ class Second(NamedTuple):
     differed: int = 0
     share: float = 0.0  # Shat: how often it would have differed from itself where a cheap answer went out
     spent: float = 0.0
-    bets: tuple[float, ...] = (0.0,) * LOWER.size
+    bets: tuple[float, ...] = (0.0,) * LOWER.size  # of the lower bound,
+    caps: tuple[float, ...] = (0.0,) * UPPER.size  # and of the upper one
 
-    def after(self, pi: float, rho: float, differs: bool, cost: float) -> Second:
-        """Count a second call, made with chance rho after a comparison made with chance pi."""
-        w = (1.0 - pi) / pi / rho
-        bets = tuple(
-            [b + math.log1p(w * -math.expm1(-rate)) * differs for b, rate in zip(self.bets, LOWER.tolist())]
-        )
+    def after(
+        self, pi: float, rho: float, differs: bool, cost: float, least: float, background: bool
+    ) -> Second:
+        """Count a second call, made with chance rho after a comparison made with chance pi, of at least ``least``.
+
+        In the background the compared answer goes out, too, and counts.
+        """
+        bets, caps, w = self.bets, self.caps, weight(pi, background) / rho
+        if differs:
+            lower, upper = LOWER, upper_rates(least)
+            won = np.expm1(lower) / (pi * rho) if background else -np.expm1(-lower) * w
+            lost = -np.expm1(-upper) / (pi * rho) if background else np.expm1(upper) * w
+            bets = tuple((np.array(bets) + np.log1p(won)).tolist())
+            caps = tuple((np.array(caps) - np.log1p(-lost)).tolist())
         return Second(
-            self.calls + 1, self.differed + differs, self.share + w * differs, self.spent + cost, bets
+            self.calls + 1, self.differed + differs, self.share + w * differs, self.spent + cost, bets, caps
         )
 
     def at_least(self) -> float:
-        """Return how many it differed from itself at least, at all times at once, with 95 %."""
-        low, high = 0.0, (max(self.bets) + 1.0) / float(LOWER[0])
+        """Return how often it would have differed from itself at least, at all times at once, with 95 %."""
         bets = np.array(self.bets)
-        for _ in range(100):
-            middle = 0.5 * (low + high)
-            if np.logaddexp.reduce(bets - LOWER * middle) - math.log(LOWER.size) > SURE:
-                low = middle
-            else:
-                high = middle
-        return low
+        return _halved((max(self.bets) + 1.0) / float(LOWER[0]), lambda S: _mean(bets - LOWER * S) > SURE)
+
+    def at_most(self, least: float) -> float:
+        """Return how often at most, likewise."""
+        rates, caps = upper_rates(least), np.array(self.caps)
+        high = float(((SURE + math.log(rates.size) + caps) / rates).min())
+        return _halved(high, lambda S: _mean(rates * S - caps) <= SURE)
+
+
+def upper_rates(least: float) -> np.ndarray:
+    """Return the rates of the upper bound on what differs from itself, for the smallest chance of a comparison."""
+    return np.asarray(UPPER * -math.log1p(-least * LATER))
+
+
+def _mean(logs: np.ndarray) -> float:
+    return float(np.logaddexp.reduce(logs)) - math.log(logs.size)
+
+
+def _halved(high: float, is_below: Callable[[float], bool]) -> float:
+    """Return where a condition ends that holds from 0 on, below ``high``."""
+    low = 0.0
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if is_below(middle) else (low, middle)
+    return low
 
 
 class PromiseCounts(NamedTuple):
@@ -176,14 +219,17 @@ class PromiseCounts(NamedTuple):
             "blind": self.blind,
             "safe_since": self.safe_since,
             "shadow_from": self.shadow_from,
-            "second": [*self.second[:-1], list(self.second.bets)],
+            "second": [*self.second[:4], list(self.second.bets)],
+            **({"second_most": list(self.second.caps)} if any(self.second.caps) else {}),
         }
 
     @classmethod
     def from_state(cls, state: Any) -> PromiseCounts:
         """Return the counts that gave ``state``, or raise `StateError`."""
+        caps = list(Second().caps)
         if isinstance(state, dict):
             state = {"shadow_from": 0, **state}  # counts of before hold none
+            caps = state.pop("second_most", caps)
         numbers = ("blind", "safe_since", "shadow_from")
         require(
             "the promise's counts", state, {"groups": list, "second": list, **dict.fromkeys(numbers, int)}
@@ -191,12 +237,14 @@ class PromiseCounts(NamedTuple):
         groups, second = state["groups"], state["second"]
         sound = (
             len(groups) <= BUCKETS
-            and len(second) == len(Second._fields)
+            and len(second) == len(Second._fields) - 1
+            and isinstance(caps, list)
+            and len(caps) == UPPER.size
             and min([state[name] for name in numbers]) >= 0
         )
         sound = sound and isinstance(second[-1], list) and len(second[-1]) == LOWER.size
         for row in (
-            [*([*one[1:]] for one in groups if isinstance(one, list)), second[:-1], second[-1]]
+            [*([*one[1:]] for one in groups if isinstance(one, list)), second[:-1], second[-1], caps]
             if sound
             else ()
         ):
@@ -210,8 +258,11 @@ class PromiseCounts(NamedTuple):
         if not sound:
             raise StateError("the counts of the promise are damaged")
         made = tuple((one[0], Share(*one[1:])) for one in groups)
-        told = Second._make([*second[:-1], tuple(second[-1])])
+        told = Second._make([*second[:-1], tuple(second[-1]), tuple(caps)])
         return cls(made, state["blind"], state["safe_since"], state["shadow_from"], told)
+
+
+UNTOLD = object()  # in place of a label that was compared elsewhere
 
 
 class Why(NamedTuple):
@@ -312,8 +363,10 @@ def changed(body: dict[str, Any], promised: Promised, requests: int, driver: Int
         driver.alter(lambda policy: policy.take_limits(**new.limits()))
     if body["reference"] != promised.reference:
         driver.alter(lambda policy: policy.take_reference(body["reference"]))
-        since = (*promised.since, (promised.reference, requests))[-100:]
+        since = (*promised.since, Former(promised.reference, requests, body.get("at", 0)))[-100:]
         new = new._replace(reference=body["reference"], since=since)
+    if "self_check" in body:
+        new = new._replace(self_check=body["self_check"])
     if body.get("forfeit"):
         driver.alter(forfeit)
     if "shadow" in body:
@@ -350,6 +403,14 @@ def go_unseen(body: dict[str, Any], driver: Interpreted) -> None:
     driver.alter(count)
 
 
+def called_again(body: dict[str, Any], counts: Any, promised: Promised, driver: Interpreted) -> PromiseCounts:
+    """Count a second call of the reference."""
+    kept: PromiseCounts = counts.promise
+    driver.alter(lambda policy: setattr(policy, "spent", policy.spent + body["stated"]))
+    told = (body["chance"], body["rho"], body["differs"], body["cost"])
+    return kept._replace(second=kept.second.after(*told, promised.least, promised.background))
+
+
 def promise_state(promised: Promised, counts: PromiseCounts) -> dict[str, Any]:
     """Return everything as JSON data."""
     more: dict[str, Any] = {"salt": promised.salt, "since": [list(pair) for pair in promised.since]}
@@ -368,7 +429,8 @@ def promise_from(state: Any, K: int) -> tuple[Promised, PromiseCounts]:
     try:
         bytes.fromhex(state["salt"])
         since = tuple(
-            (integer("reference", one, 0, K - 1), integer("request", t, 0)) for one, t in state["since"]
+            Former(integer("reference", one, 0, K - 1), *(integer("request", t, 0) for t in times))
+            for one, *times in state["since"]
         )
         names = None if state["names"] is None else tuple(str(name) for name in state["names"])
         requests, known = (integer("request", t, 0) for t in state["begun"])

@@ -24,9 +24,12 @@ from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import Altered, Choice
 from weakfeedback.live.games.promise import (
     PASSING,
+    UNTOLD,
+    Former,
     PromiseCounts,
     Share,
     Why,
+    called_again,
     changed,
     checked,
     go_unseen,
@@ -306,8 +309,9 @@ class PromisedRouterGame(RouterGame):
         if terms.promise.shadow:
             known = kept.total.requests - (counts.asked - counts.learned - 1)  # without those under way
             kept = kept.after_shadow(max(known, 0), self.driver.fields())
-        if terms.promise.self_check and record.outputs:
-            record.keep = Why(decided, labels_of(record.outputs)[decided.index(R)], True)
+        if terms.promise.self_check and R in decided:
+            known = labels_of(record.outputs)[decided.index(R)] if record.outputs else UNTOLD
+            record.keep = Why(decided, known, True)
         return counts.after_comparison(decided, differ)._replace(promise=kept)
 
     def _caught(self, decided: Called, counts: RouterCounts) -> tuple[RouterCounts, PromiseCounts]:
@@ -355,9 +359,11 @@ class PromisedRouterGame(RouterGame):
         """Go on with other models; the tokens and the bound go on, too."""
         new, kept, reference = self._other_terms(body, terms), body["kept"], body["reference"]
         old, requests = terms.promise, counts.promise.total.requests
-        since = tuple((kept.index(one), t) for one, t in old.since if one in kept)
+        since = tuple(
+            one._replace(reference=kept.index(one.reference)) for one in old.since if one.reference in kept
+        )
         if kept[reference] != old.reference and old.reference in kept:
-            since = (*since, (kept.index(old.reference), requests))[-100:]
+            since = (*since, Former(kept.index(old.reference), requests, body.get("at", 0)))[-100:]
         policy = with_models(self.driver.write_back(), new.costs, kept, reference)
         promised = old._replace(reference=reference, since=since, names=None)
         after = counts.after_models(kept, new.prices)
@@ -371,9 +377,7 @@ class PromisedRouterGame(RouterGame):
 
     def check_again(self, body: dict[str, Any], counts: RouterCounts, terms: Any, rng: Any) -> Altered:
         """Count a second call of the reference."""
-        second = counts.promise.second.after(body["chance"], body["rho"], body["differs"], body["cost"])
-        self.driver.alter(lambda policy: setattr(policy, "spent", policy.spent + body["stated"]))
-        return Altered(body, counts._replace(promise=counts.promise._replace(second=second)))
+        return Altered(body, counts._replace(promise=called_again(body, counts, terms.promise, self.driver)))
 
     # -- what the log and a state hold
 

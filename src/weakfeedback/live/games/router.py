@@ -287,6 +287,7 @@ class RouterGame:
     learns_failures = False
     in_order = ("warm",)
     keeps = EXPLAINED
+    scratch = None
     form = Form(
         (
             Argument(

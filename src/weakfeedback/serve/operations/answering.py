@@ -9,6 +9,7 @@ from weakfeedback.journal import Event, Store
 from weakfeedback.serve.kinds import same_output
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import (
+    AgainRequest,
     CancelRequest,
     FeedbackBatch,
     FeedbackRequest,
@@ -90,7 +91,7 @@ async def _learn(
     if event is None:  # another request was faster
         return await _answer_ended(service, learner, id, digest), service.steps.commit(learner)
     differ = event.body.get("differ", [] if "far" in event.body else None)
-    told = {"result": "accepted", "id": id}
+    told = {"result": "accepted", "id": id, **learner.asks_again(id)}
     if differ is not None:
         told |= {"differ": differ, "wants_label": False}
     return told, future
@@ -115,7 +116,7 @@ async def _answer_ended(service: Service, learner: Learner, id: int, digest: str
     if end.kind == "feedback":
         if end.body.get("digest") == digest:
             learner.note_refused("duplicate")
-            return {"result": "duplicate", "id": id}
+            return {"result": "duplicate", "id": id, **learner.asks_again(id)}
         await service.steps.confirm(learner, None)
         learner.note_refused("conflict")
         raise Problem(
@@ -161,7 +162,18 @@ async def tell(service: Service, name: str, id: int, given: TellRequest) -> dict
         step = await _find_told(service, learner, id, given)
     stage, answer = step
     stage_name = None if stage is None else learner.kind.names[stage]
-    return {"id": id, "stage": stage, "name": stage_name, "answer": answer, "repeated": repeated}
+    told = {"id": id, "stage": stage, "name": stage_name, "answer": answer, "repeated": repeated}
+    return told if stage is not None else {**told, **learner.asks_again(id)}
+
+
+async def again(service: Service, name: str, id: int, given: AgainRequest) -> dict[str, Any]:
+    """Tell what the reference said when it was asked a second time.
+
+    A repetition changes nothing.
+    """
+    learner = service.learner(name)
+    differs, repeated = await service.steps.run(learner, learner.check_again, id, given)
+    return {"result": "duplicate" if repeated else "accepted", "id": id, "differs": differs}
 
 
 async def move_conversation(service: Service, name: str, conversation: str, model: int) -> None:

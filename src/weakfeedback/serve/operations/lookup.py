@@ -21,7 +21,8 @@ STATUSES = ("pending", "answered", "cancelled", "expired", "alone", "all")
 async def decision(service: Service, name: str, id: int) -> dict[str, Any]:
     """Show where a decision stands."""
     learner = service.learner(name)
-    return await service.steps.confirm(learner, await _status_of(service, learner, id))
+    told = {**await _status_of(service, learner, id), **learner.asks_again(id)}
+    return await service.steps.confirm(learner, told)
 
 
 async def decisions(

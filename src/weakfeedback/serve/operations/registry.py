@@ -7,13 +7,13 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from weakfeedback.live.warning import prices_told_elsewhere
 from weakfeedback.serve.kinds import kind_of
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.limits import LEARNERS_LIMIT
 from weakfeedback.serve.models import CostsRequest, ModelsRequest, Problem
 from weakfeedback.serve.operations.teaching import run_once
 from weakfeedback.serve.wording import moment, unlike
+from weakfeedback.words import prices_told_elsewhere
 
 if TYPE_CHECKING:
     from weakfeedback.serve.service import Service

@@ -65,6 +65,8 @@ class Round:
         self.turn: str | None = None  # of a conversation: first, same or up
         self.talk: Turn | None = None  # the same of an adaptive learner, known when it has an answer
         self.delivered: int | None = None  # the stage whose answer the client has
+        self.again: Call | None = None  # the second one of the reference
+        self.asks_again = False
         self.risk: float | None = None  # that the answer differs from the reference's, of a promise
 
     def spending(self, more: float = 0.0) -> Spending:
@@ -333,10 +335,13 @@ class Proxy:
         return next((k for k in later if k not in dropped and (stages[k].images or not images)), stage)
 
     def _call(self, round: Round, stage: int) -> Call:
+        round.calls[stage] = call = self._made(round, stage)
+        return call
+
+    def _made(self, round: Round, stage: int) -> Call:
         settings = round.asked.settings
         server = self._servers[settings.stages[stage].upstream]
         call = Call(round.asked, stage, server, self._books[settings.name], settings.kind == "adaptive")
-        round.calls[stage] = call
         round.all.append(call)
         return call
 
@@ -548,6 +553,7 @@ class Proxy:
         label = await round.partition.add(call.answer)
         name, id = round.asked.settings.name, round.ruling.id
         step = await self._decider.tell(name, id, call.stage, label, call.answer.score, call.cost)
+        round.asks_again = step.again
         if step.stage is None:
             self._forget(round)
         return step
@@ -560,6 +566,7 @@ class Proxy:
             await self._cancel(round, "comparison failed")
         except Unavailable:
             self._forget(round)
+        await self._ask_again(round)
 
     # -- afterwards
 
@@ -580,6 +587,8 @@ class Proxy:
             self._spawn(self._compare(round))
         elif round.ruling is not None and round.partition is not None and stage == len(settings.stages) - 1:
             self._spawn(self._tell_last(round, stage))
+        elif round.asks_again:
+            self._spawn(self._ask_again(round))
         elif round.ruling is None or round.ruling.repeated:
             self._spawn(self._book(round, stage))
         before = set(books.prices.dropped)
@@ -616,7 +625,7 @@ class Proxy:
             spending = round.spending(found.cost)
             try:
                 called = tuple(k for k in ruling.call if k not in failed)
-                await self._decider.feedback(
+                round.asks_again = await self._decider.feedback(
                     settings.name, ruling.id, found.differ(called), found.far, found.digest, spending, failed
                 )
             except Unavailable:
@@ -624,6 +633,28 @@ class Proxy:
         finally:
             self._forget(round)
             self._comparing -= 1
+            await self._bill(round, judge=judge)
+        await self._ask_again(round)
+
+    async def _ask_again(self, round: Round) -> None:
+        """Call the reference a second time, if that is asked for, and tell whether it agrees with itself."""
+        settings, ruling, judge = round.asked.settings, round.ruling, 0.0
+        first = round.calls.get(settings.reference)
+        if not round.asks_again or ruling is None or first is None or first.answer is None:
+            return
+        round.again = call = self._made(round, settings.reference)
+        try:
+            async with asyncio.timeout(settings.compare_timeout):
+                await call.plain()
+                found = await self._comparators[settings.name].compare(
+                    [one for one in (first.answer, call.answer) if one is not None]
+                )
+            judge = found.cost
+            differs = found.classes != (0, 0)
+            await self._decider.check_again(settings.name, ruling.id, differs, call.cost + judge)
+        except (UpstreamFailed, TimeoutError, ValueError, Unavailable):
+            return  # there is nothing to count
+        finally:
             await self._bill(round, judge=judge)
 
     async def _failures(self, round: Round) -> tuple[int, ...]:
@@ -797,7 +828,7 @@ def _purpose(round: Round, call: Call, end: str | None) -> str:
         return "answer"
     if call.outcome != "ok" or end in ("failed", "left"):
         return "lost"
-    if call.stage in round.others:
+    if call.stage in round.others or call is round.again:
         return "compare"
     return "first" if round.partition is not None else "lost"
 

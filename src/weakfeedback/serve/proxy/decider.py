@@ -8,6 +8,7 @@ from typing import Any
 
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.models import (
+    AgainRequest,
     BeginRequest,
     CancelRequest,
     CostsRequest,
@@ -58,6 +59,7 @@ class NextStage:
 
     id: int
     stage: int | None
+    again: bool = False  # ask the reference a second time
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,11 @@ class Decider:
         found = await self._ask(self._service.tell(learner, id, given))
         if found is None:
             raise Unavailable(f"decision {id} has ended")
-        return NextStage(id, found["stage"])
+        return NextStage(id, found["stage"], "again" in found)
+
+    async def check_again(self, learner: str, id: int, differs: bool, cost: float) -> None:
+        """Tell whether the second answer of the reference differs from the first, and what it cost."""
+        await self._ask(self._service.again(learner, id, AgainRequest(differs=differs, cost=cost)))
 
     async def feedback(
         self,
@@ -158,8 +164,11 @@ class Decider:
         digest: str,
         spending: Spending,
         failed: Sequence[int] = (),
-    ) -> None:
-        """Report which pairs of stages differed, or the distances of all pairs of the call."""
+    ) -> bool:
+        """Report which pairs of stages differed, or the distances of all pairs of the call.
+
+        Return whether the reference shall be asked a second time.
+        """
         seen: dict[str, Any] = {"differ": [list(pair) for pair in differ]}
         if failed:
             seen["failed"] = list(failed)
@@ -169,7 +178,8 @@ class Decider:
             seen["costs"] = [cost for _, cost in sorted(spending.costs.items())]
         given = FeedbackRequest(**seen)
         extra = {"spent": spending.total, "tokens": list(spending.tokens)}
-        await self._ask(self._service.feedback(learner, id, given, digest=digest, extra=extra))
+        found = await self._ask(self._service.feedback(learner, id, given, digest=digest, extra=extra))
+        return found is not None and "again" in found
 
     async def cancel(self, learner: str, id: int, spending: Spending, reason: str) -> None:
         """Cancel a decision; nothing is learned, and its cost counts as wasted."""

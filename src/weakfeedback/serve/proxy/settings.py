@@ -25,7 +25,7 @@ from weakfeedback.validate import brief
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 PASSED_ON = ("policy", "options", "seed", "pending_ttl")  # to the learner, if given
-PROMISED = ("agree", "sure", "groups", "shadow", "background")
+PROMISED = ("agree", "sure", "groups", "shadow", "background", "self_check")
 PRICED = ("pay-to-compare", "second-looks", "promise")  # policies that decide by what a request costs
 LITERAL = ("key", "api_key", "apikey", "token", "secret", "password", "authorization", "headers", "bearer")
 
@@ -234,6 +234,7 @@ class ProxySettings(KeylessTable):
     groups: Literal["each"] | None = Field(default=None, description='"each"')
     shadow: Flag = False
     background: Flag = False
+    self_check: Flag = False
     currency: Text | None = Field(default=None, description="a text that is not empty")
     waiting_price: Amount = 0.0
     fallback_name: str | None = Field(default=None, alias="fallback", description="the name of a stage")
@@ -329,7 +330,8 @@ class ProxySettings(KeylessTable):
                 "background", "is for kind router, where one answer is known to go out before it is complete"
             )
         only = {"reference": self.reference_name, "sure": self.sure, "groups": self.groups}
-        for key, value in {**only, "shadow": self.shadow, "background": self.background}.items():
+        only |= {"shadow": self.shadow, "background": self.background, "self_check": self.self_check}
+        for key, value in only.items():
             if value and not self.promises:
                 raise Wrong(key, "must be left out: it goes with a promise, agree or budget")
 
