@@ -139,7 +139,8 @@ def _discriminant(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np
     shares = np.array([(target == c).mean() for c in labels])
     level = rows @ weights - 0.5 * (means.T * weights).sum(axis=0) + np.log(shares)
     belief = np.exp(level - level.max(axis=1, keepdims=True))
-    return belief / belief.sum(axis=1, keepdims=True)
+    found: np.ndarray = belief / belief.sum(axis=1, keepdims=True)  # typed for older NumPy
+    return found
 
 
 def _nearest(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np.ndarray:
