@@ -17,11 +17,13 @@ NANOSECONDS = {
     "multiplayer": 2_000.0,
 }
 
+FIXED = 0.2  # seconds of any experiment, however short: its plan, its files, its figure
+
 
 def seconds(experiment: Experiment, repeated: int) -> float:
     """Return the estimated seconds on one core."""
     rounds = experiment.horizon * repeated * len(experiment.policies)
-    return rounds * (experiment.nanoseconds or NANOSECONDS[experiment.setting]) * 1e-9
+    return FIXED + rounds * (experiment.nanoseconds or NANOSECONDS[experiment.setting]) * 1e-9
 
 
 def listing(choice: Choice, quick: bool = False) -> list[dict[str, Any]]:
