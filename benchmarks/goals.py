@@ -128,8 +128,9 @@ def families() -> Found:
 
 def without_dominance() -> Found:
     """G4: where one arm passes both tests but is not the best, within 5 % of one law."""
-    wanted = lambda p: p.arms > 2 and not p.weak_dominance and len(passing(p)) == 1  # noqa: E731
-    problems = random_problems(16, SEEDS[1], wanted)
+    problems = random_problems(
+        16, SEEDS[1], lambda p: p.arms > 2 and not p.weak_dominance and len(passing(p)) == 1
+    )
     found = [regrets(p, three(p), 5000, 8, n) for n, p in enumerate(problems)]
     mean = {name: np.mean([one[name].mean() for one in found]) for name in ("TS", "one", "WD")}
     words = ", ".join(f"{k} {v:.0f}" for k, v in mean.items())

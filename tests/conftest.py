@@ -22,17 +22,12 @@ PROCESSOR = Path("/proc/cpuinfo")
 if PROCESSOR.exists() and "avx512vl" in PROCESSOR.read_text():
     os.environ["OPENBLAS_CORETYPE"] = "SkylakeX"
 
-# a busy machine can hold up a server or a clock longer than any limit: once more then, and named in the summary
-AGAIN = pytest.mark.flaky(reruns=1)
-
 MEDICAL_FILES = ("pima-indians-diabetes.csv", "heart-disease-cleveland.csv")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs more than the repository, which quick tests leave out, and what waits for clocks and sockets."""
+    """Mark what needs more than the repository, which quick tests leave out."""
     for item in items:
-        if {"serve", "bench"} & set(item.path.parts):
-            item.add_marker(AGAIN)
         if {"medical_data", "server"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("given")
 

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from tests.rig.browser import probe
+from tests.rig.chrome import chrome
 
 from weakfeedback import Results
 from weakfeedback.cascade import CascadeProblem
@@ -191,63 +191,56 @@ def test_wrong_parts_are_refused(make, word):
         make()
 
 
-PROBE = """
-var table = page.querySelector("table.sortable"), order = function () {
-  return Array.from(table.tBodies[0].rows).map(function (row) { return Number(row.cells[1].dataset.value); });
-};
-found.charts = page.querySelectorAll(".chart").length;
-found.drawn = page.querySelectorAll(".chart .line, .chart .band").length;
-var mean = table.querySelectorAll("th button")[1];
-mean.click(); found.up = order(); mean.click(); found.down = order();
-"""
+SORTED = """(() => {
+  const table = document.querySelector("table.sortable"), mean = table.querySelectorAll("th button")[1];
+  const order = () => Array.from(table.tBodies[0].rows, (row) => Number(row.cells[1].dataset.value));
+  return [mean, mean].map((button) => { button.click(); return order(); });
+})()"""
 
 
-def test_a_browser_draws_sorts_and_does_not_scroll_sideways(page, tmp_path):
-    found = probe(page, PROBE, tmp_path)
-    assert found["wide"] <= 360
-    assert found["charts"] == 2
-    assert found["drawn"] == 3 + 3 + 1  # bands and lines of three policies; one line without a band
-    assert len(found["up"]) == 3
-    assert found["up"] == sorted(found["up"])
-    assert found["down"] == found["up"][::-1]
+async def test_a_browser_draws_sorts_and_does_not_scroll_sideways(page, tmp_path):
+    async with chrome(tmp_path) as tab:
+        await tab.open(page.as_uri(), width=360)
+        # bands and lines of three policies; one line without a band
+        await tab.until_true("document.querySelectorAll('.chart .line, .chart .band').length === 3 + 3 + 1")
+        assert await tab.run("document.querySelectorAll('.chart').length") == 2
+        assert await tab.run("document.documentElement.scrollWidth") <= 360
+        up, down = await tab.run(SORTED)
+        assert len(up) == 3
+        assert (up, down) == (sorted(up), sorted(up, reverse=True))
+        assert not tab.complaints()
 
 
 LONG = ["USS-UCB with an exploration of its own", "a much longer name " * 6, "B"]
-CUT = """
-var frame = parent.document.getElementById("f"), view = page.defaultView;
-var chart = page.querySelector(".chart");
-var look = function () {
-  var svg = chart.querySelector("svg"), names = chart.querySelectorAll(".label, .legend li");
-  var inside = Array.from(chart.querySelectorAll("svg text, .legend li")).every(function (name) {
-    var box = name.getBoundingClientRect(), whole = chart.getBoundingClientRect();
+DRAWN = """(() => {
+  const chart = document.querySelector(".chart"), whole = chart.getBoundingClientRect();
+  const inside = Array.from(chart.querySelectorAll("svg text, .legend li")).every((name) => {
+    const box = name.getBoundingClientRect();
     return box.left >= whole.left - 1 && box.right <= whole.right + 1;
   });
-  return [svg.getBoundingClientRect().width, chart.clientWidth, names.length, inside];
-};
-found.first = look();
-frame.style.width = "%d" + "px";
-var tries = 0, wait = setInterval(function () {  // a browser without a window takes its time to notice
-  found.second = look();
-  found.wide = page.documentElement.scrollWidth;
-  document.title = JSON.stringify(found);
-  if (found.second[0] !== found.first[0] || ++tries > 20) { clearInterval(wait); }
-}, 500);
-"""
+  return [chart.clientWidth, chart.querySelectorAll(".label, .legend li").length, inside];
+})()"""
+FITS = """(() => {
+  const chart = document.querySelector(".chart"), svg = chart.querySelector("svg"), wide = chart.clientWidth;
+  const drawn = svg && [svg.getBoundingClientRect().width, Number(chart.dataset.width)];
+  return drawn !== null && drawn.every((width) => Math.abs(width - wide) <= 1);
+})()"""
 
 
 @pytest.mark.parametrize(("before", "after"), [(1200, 390), (390, 844)])
-def test_names_are_whole_and_a_turned_phone_draws_again(tmp_path, before, after):
+async def test_names_are_whole_and_a_turned_phone_draws_again(tmp_path, before, after):
     link = "weakfeedback/allocation/policies/known_thresholds_of_all_arms.py"  # wider than a phone
     section = Section("one", "One", results_of(LONG), links=[(link, "code.html")])
     path = write_report(tmp_path / "report", "One", [section])[0]
-    for _ in range(3):  # on a busy machine the browser's clock can run out before it draws
-        found = probe(path, CUT.replace("%d", str(after)), tmp_path, width=before)
-        if found["second"][0] != found["first"][0]:
-            break
-    assert found["wide"] <= after
-    widths = []
-    for drawn, chart, names, inside in (found["first"], found["second"]):
-        assert drawn == pytest.approx(chart, abs=1)
-        assert (names, inside) == (3, True)
-        widths.append(drawn)
-    assert (widths[0] > widths[1]) == (before > after)
+    async with chrome(tmp_path) as tab:
+        await tab.open(path.as_uri(), width=before)
+        widths = []
+        for width in (before, after):
+            await tab.resize(width, 800)
+            await tab.until_true(f"innerWidth === {width} && {FITS}")
+            drawn, names, inside = await tab.run(DRAWN)
+            assert (names, inside) == (3, True)
+            assert await tab.run("document.documentElement.scrollWidth") <= width
+            widths.append(drawn)
+        assert (widths[0] > widths[1]) == (before > after)
+        assert not tab.complaints()

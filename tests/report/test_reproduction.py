@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from tests.reproduce.tiny import installed, tiny  # noqa: F401
-from tests.rig.browser import probe
+from tests.rig.chrome import chrome
 
 from weakfeedback.experiments.evidence import decided
 from weakfeedback.experiments.model import Finding
@@ -154,48 +154,50 @@ def test_a_figure_for_each_experiment_and_one_for_a_sweep(done):
     }
 
 
-PROBE = """
-found.charts = page.querySelectorAll(".chart").length;
-found.drawn = page.querySelectorAll(".chart .line, .chart .band").length;
-found.ticks = Array.from(page.querySelectorAll("#ch9-figure-sweep .xtick")).map(function (tick) {
-  return tick.textContent;
-});
-var table = page.querySelector("#ch9-one table.sortable"), order = function () {
-  return Array.from(table.tBodies[0].rows).map(function (row) { return Number(row.cells[1].dataset.value); });
-};
-var mean = table.querySelectorAll("th button")[1];
-mean.click(); found.up = order(); mean.click(); found.down = order();
-page.defaultView.scrollTo(0, 3000);
-found.contents = page.querySelector(".side").getBoundingClientRect().top;
-"""
+SHOWN = """(() => {
+  const table = document.querySelector("#ch9-one table.sortable"), mean = table.querySelectorAll("th button")[1];
+  const order = () => Array.from(table.tBodies[0].rows, (row) => Number(row.cells[1].dataset.value));
+  const [up, down] = [mean, mean].map((button) => { button.click(); return order(); });
+  const ticks = Array.from(document.querySelectorAll("#ch9-figure-sweep .xtick"), (tick) => tick.textContent);
+  window.scrollTo(0, 3000);
+  return {up, down, ticks, contents: document.querySelector(".side").getBoundingClientRect().top};
+})()"""
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_a_browser_shows_a_chapter(done, tmp_path, width):
-    found = probe(done.paths[1], PROBE, tmp_path, width=width, height=12_000)
-    assert found["wide"] <= width
-    assert (found["charts"], found["drawn"]) == (3, 3 * 4)  # a band and a line for two policies
+async def test_a_browser_shows_a_chapter(done, tmp_path, width):
+    async with chrome(tmp_path) as tab:
+        await tab.open(
+            done.paths[1].as_uri(), width=width, height=12_000
+        )  # charts are drawn when they are seen
+        # a band and a line for two policies
+        await tab.until_true("document.querySelectorAll('.chart .line, .chart .band').length === 3 * 4")
+        assert await tab.run("document.querySelectorAll('.chart').length") == 3
+        assert await tab.run("document.documentElement.scrollWidth") <= width
+        found = await tab.run(SHOWN)
+        assert not tab.complaints()
     assert any("−" in tick for tick in found["ticks"])  # the axis is what was swept, which begins below zero
     assert found["up"] == sorted(found["up"])
     assert found["down"] == found["up"][::-1]
     assert found["contents"] >= -1  # they stay in view
 
 
-SEARCH = """
-var chip = page.querySelector("#filter button[data-verdict='argued only']");
-var shown = function () { return page.querySelectorAll("#all-claims > li:not([hidden])").length; };
-var search = page.getElementById("search");
-var type = function (words) { search.value = words; search.dispatchEvent(new Event("input")); return shown(); };
-found.all = shown(); chip.click(); found.some = shown(); chip.click(); found.again = shown();
-found.typed = [type("uss-ts LOWER"), type("four"), type("taste"), type("nowhere"), type("")];
-found.open = page.getElementById("contents").open;
-"""
+SEARCHED = """(() => {
+  const chip = document.querySelector("#filter button[data-verdict='argued only']");
+  const shown = () => document.querySelectorAll("#all-claims > li:not([hidden])").length;
+  const search = document.getElementById("search");
+  const type = (words) => { search.value = words; search.dispatchEvent(new Event("input")); return shown(); };
+  const press = () => { chip.click(); return shown(); };
+  return [shown(), press(), press(), ...["uss-ts LOWER", "four", "taste", "nowhere", ""].map(type)];
+})()"""
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_claims_can_be_searched(done, tmp_path, width):
-    found = probe(done.paths[0], SEARCH, tmp_path, width=width)
-    assert found["wide"] <= width
-    assert (found["all"], found["some"], found["again"]) == (3, 1, 3)
-    assert found["typed"] == [1, 1, 1, 0, 3]
-    assert found["open"] == (width == 1280)
+async def test_claims_can_be_searched(done, tmp_path, width):
+    async with chrome(tmp_path) as tab:
+        await tab.open(done.paths[0].as_uri(), width=width)
+        await tab.until_true("document.readyState === 'complete'")
+        assert await tab.run("document.documentElement.scrollWidth") <= width
+        assert await tab.run("document.getElementById('contents').open") == (width == 1280)
+        assert await tab.run(SEARCHED) == [3, 1, 3, 1, 1, 1, 0, 3]
+        assert not tab.complaints()

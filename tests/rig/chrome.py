@@ -6,13 +6,27 @@ import contextlib
 import itertools
 import json
 import re
+import shutil
 import subprocess
 import time
 
 import aiohttp
-from tests.rig.browser import FLAGS, browser
+import pytest
+from tests.rig.processes import PATIENCE
 
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--hide-scrollbars", "--disable-background-networking", "--disable-component-update"),
+)
 START = re.compile(r"DevTools listening on (ws://\S+)")
+
+
+def browser():
+    """The name of a Chromium; the test is skipped where there is none."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("no Chromium on this machine: install chromium to test pages in a browser")
+    return found
 
 
 class Tab:
@@ -36,7 +50,7 @@ class Tab:
         number = next(self._numbers)
         self._waiting[number] = asyncio.get_running_loop().create_future()
         await self._socket.send_str(json.dumps({"id": number, "method": method, "params": parameters}))
-        answer = await asyncio.wait_for(self._waiting[number], 60)
+        answer = await asyncio.wait_for(self._waiting[number], PATIENCE)
         assert "error" not in answer, answer
         return answer["result"]
 
@@ -48,13 +62,17 @@ class Tab:
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         await self.send("Emulation.setEmulatedMedia", features=scheme)
         await self.send("Emulation.setScriptExecutionDisabled", value=not script)
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        await self.send("Emulation.setDeviceMetricsOverride", **size)
+        await self.resize(width, height)
         await self.send("Page.navigate", url=address)
         await self.until(lambda: any(event["method"] == "Page.loadEventFired" for event in self.events))
         await asyncio.sleep(settle)
 
-    async def until(self, found, patience=60.0):
+    async def resize(self, width, height):
+        """Give the window another size, as a phone does that is turned."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        await self.send("Emulation.setDeviceMetricsOverride", **size)
+
+    async def until(self, found, patience=120.0):
         """Wait until ``found()`` is true."""
         end = time.monotonic() + patience
         while not found():
@@ -69,7 +87,7 @@ class Tab:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
-    async def until_true(self, expression, patience=60.0):
+    async def until_true(self, expression, patience=120.0):
         """Wait until an expression of the page is true."""
         end = time.monotonic() + patience
         while not await self.run(expression):

@@ -612,7 +612,7 @@ class Learner:
         self.refused[result] += 1
         watch = self.observers.get("watch")
         if isinstance(watch, Activity) and not self.lock.locked():  # a running step may be in another thread
-            watch.note(self.outbox._clock(), result)
+            watch.note(self.outbox.clock(), result)
 
     def warning(self) -> str | None:
         """Say that no stage after the first can ever pay, or which ones save nothing, if that is so."""

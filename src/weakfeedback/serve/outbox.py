@@ -33,7 +33,7 @@ class Outbox:
     """The sink of a learner's changes: it numbers events and keeps their rows until they are committed."""
 
     def __init__(self, learner: int, last: tuple[int, int], clock: Clock) -> None:
-        self.learner, self._clock = learner, clock
+        self.learner, self.clock = learner, clock
         self.last_seq, self._at = last
         self._tag = NO_TAG  # of the next event, if it brings none itself
         self._bodies: dict[int, dict[str, Any]] = {}
@@ -55,7 +55,7 @@ class Outbox:
         key, extra = tag or (NO_TAG if kind == "cancel" else self._tag)
         if extra:
             body = {**body, **extra}
-        now = self._clock()
+        now = self.clock()
         if now < self._at - SLACK and kind in OPENS:
             body = {**body, "clock": now}  # times in the log never decrease: keep that of the clock, too
         self._at = max(now, self._at)
@@ -74,7 +74,7 @@ class Outbox:
     @property
     def ahead(self) -> int:
         """How far the last event lies ahead of the clock, in microseconds."""
-        return self._at - self._clock()
+        return self._at - self.clock()
 
     def append(self, kind: str, body: dict[str, Any], key: str | None = None) -> None:
         """Queue an event of the service itself."""
