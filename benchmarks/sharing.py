@@ -2,8 +2,9 @@
 
 Clients, instances and the server of the store share the cores of one machine, so the clock tells little. What counts is
 the CPU time of the busiest instance per decision with its feedback: where each instance has a core of its own, that is
-what bounds the decisions a second. Clients that know the owner of a learner ask it; others ask any instance. There
-are 32 clients for each instance, unless told.
+what bounds the decisions a second. Clients that know the owner of a learner ask it; others ask any instance; ours asks
+the first one, and the owner once it was told. There are 32 clients for each instance, unless told; the more, the more
+requests share a commit and a wake-up.
 """
 
 import asyncio
@@ -15,12 +16,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import uvloop
 from tests.rig.postgres import Cluster, cluster
 
 from benchmarks.service import CASCADE, cpu_of, serving
+from weakfeedback.client import AsyncClient
 from weakfeedback.journal.shards import SHARDS
 
 NAMES = [f"t{k}" for k in range(SHARDS)]  # a learner of each shard
@@ -32,30 +36,74 @@ HEAD = (
 )
 
 
+class Connection(asyncio.Protocol):
+    """One request after the other, with as little work of the client as can be."""
+
+    transport: asyncio.Transport
+    answer: asyncio.Future[bytes]
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport, self.read = transport, b""
+
+    def ask(self, name: str, path: str, body: str) -> asyncio.Future[bytes]:
+        self.answer = asyncio.get_running_loop().create_future()
+        self.transport.write(HEAD.format(name, path, len(body), body).encode())
+        return self.answer
+
+    def data_received(self, data: bytes) -> None:
+        self.read += data
+        head, end, body = self.read.partition(b"\r\n\r\n")
+        if end and len(body) == int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]):
+            self.read = b""
+            if head.startswith(b"HTTP/1.1 200"):
+                self.answer.set_result(body)
+            else:
+                self.answer.set_exception(OSError(head.decode()))
+
+
 async def load(ports: dict[str, list[int]], clients: int, seconds: float) -> int:
     """Decide and feed back with many connections, each learner at one of its ports; how often."""
-    count, end, luck = 0, time.perf_counter() + seconds, random.Random(0)
+    luck, connect = random.Random(0), asyncio.get_running_loop().create_connection
+
+    async def ask_any(name: str) -> Callable[[], Awaitable[Any]]:
+        lines = [(await connect(Connection, "127.0.0.1", port))[1] for port in ports[name]]
+
+        async def ask() -> None:
+            told = json.loads(await luck.choice(lines).ask(name, "decide", "{}"))
+            outputs = json.dumps({"outputs": [1] * (told["stage"] + 1)})
+            await luck.choice(lines).ask(name, f"decisions/{told['id']}/feedback", outputs)
+
+        return ask
+
+    return await counted(ask_any, clients, seconds)
+
+
+async def load_ours(ports: list[int], clients: int, seconds: float) -> int:
+    """Do the same with the client of the library."""
+    async with AsyncClient([f"http://127.0.0.1:{port}" for port in ports]) as service:
+
+        async def ask_ours(name: str) -> Callable[[], Awaitable[Any]]:
+            learner = service.learner(name)
+
+            async def ask() -> None:
+                made = await learner.decide()
+                await learner.feedback(made.id, [1] * (int(made.stage or 0) + 1))
+
+            return ask
+
+        return await counted(ask_ours, clients, seconds)
+
+
+async def counted(make: Callable[[str], Awaitable[Any]], clients: int, seconds: float) -> int:
+    """How often so many clients were answered."""
+    count, end = 0, time.perf_counter() + seconds
 
     async def client(number: int) -> None:
         nonlocal count
-        name = NAMES[number % len(NAMES)]
-        lines = [await asyncio.open_connection("127.0.0.1", port) for port in ports[name]]
-
-        async def ask(path: str, body: str) -> bytes:
-            reader, writer = luck.choice(lines)
-            writer.write(HEAD.format(name, path, len(body), body).encode())
-            answer = await reader.readuntil(b"\r\n\r\n")
-            assert answer.startswith(b"HTTP/1.1 200"), answer
-            length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-            return await reader.readexactly(length)
-
+        ask = await make(NAMES[number % len(NAMES)])
         while time.perf_counter() < end:
-            told = json.loads(await ask("decide", "{}"))
-            outputs = json.dumps({"outputs": [1] * (told["stage"] + 1)})
-            await ask(f"decisions/{told['id']}/feedback", outputs)
+            await ask()
             count += 1
-        for _, writer in lines:
-            writer.close()
 
     await asyncio.gather(*(client(number) for number in range(clients)))
     return count
@@ -94,7 +142,7 @@ def owned(metrics: int) -> set[str]:
 
 
 def run(
-    server: Cluster, instances: int, direct: bool, seconds: float, clients: int = CLIENTS
+    server: Cluster, instances: int, way: str, seconds: float, clients: int = CLIENTS
 ) -> dict[str, float]:
     """What so many instances cost per decision, in microseconds of CPU, and how many there were a second."""
     command = [sys.executable, "-m", "weakfeedback", "serve", "--port", "0", "--quiet", "--interpreted"]
@@ -108,12 +156,19 @@ def run(
         while sorted(len(owned(port)) for _, port in running) != [SHARDS // instances] * instances:
             time.sleep(0.2)
         owners = {name: port for _, port in running for name in owned(port)}
-        ports = {name: [owners[name]] if direct else [port for _, port in running] for name in NAMES}
+        everywhere = [port for _, port in running]
+        ports = {name: [owners[name]] if way == "owner" else everywhere for name in NAMES}
         clients *= instances
-        asyncio.run(load(ports, clients, 1.0))
+
+        def play(seconds: float) -> int:
+            if way == "ours":
+                return uvloop.run(load_ours(everywhere, clients, seconds))
+            return uvloop.run(load(ports, clients, seconds))
+
+        play(1.0)
         before, stored = [cpu_of(pid) for pid, _ in running], cpu_of_store(server)
         began = time.perf_counter()
-        count = asyncio.run(load(ports, clients, seconds))
+        count = play(seconds)
         taken = time.perf_counter() - began
         used = [1e6 * (cpu_of(pid) - start) / count for (pid, _), start in zip(running, before)]
         store = 1e6 * (cpu_of_store(server) - stored) / count
@@ -124,12 +179,13 @@ def main() -> int:
     """Measure by turns, print the medians."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
     clients = int(sys.argv[2]) if len(sys.argv) > 2 else CLIENTS
-    ways = {"one": (1, True), "two, asked directly": (2, True), "two, any of them": (2, False)}
+    ways = {"one": (1, "owner"), "two, the owner": (2, "owner"), "two, any of them": (2, "any")}
+    ways["two, our client"] = (2, "ours")
     found: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
     with cluster() as server:
         for _ in range(3):
-            for name, (instances, direct) in ways.items():
-                found[name].append(run(server, instances, direct, seconds, clients))
+            for name, (instances, way) in ways.items():
+                found[name].append(run(server, instances, way, seconds, clients))
     best = {name: min(runs, key=lambda one: one["busiest"]) for name, runs in found.items()}
     print("microseconds of CPU per decision with its feedback, the best of three turns")
     for name, one in best.items():
