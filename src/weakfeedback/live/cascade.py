@@ -70,7 +70,6 @@ from weakfeedback.live.live import Live
 from weakfeedback.live.numbers import Squared, check_metric, loss_of
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
 from weakfeedback.live.promise_report import PromiseCertificate, PromiseReport, promise_explanation
-from weakfeedback.live.report import counted
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.steps import StepByStep
@@ -314,9 +313,6 @@ class Cascade(Promises, StepByStep, Live, Rounds):
     @classmethod
     def _setting(cls, body: Any) -> str:
         return SETTING if "setting" in body else CascadeGame.setting
-
-    def __repr__(self) -> str:
-        return repr_of(self, self._noun)
 
     # -- one sample at a time
 
@@ -774,10 +770,3 @@ def settled_at(view: View, stepwise: bool) -> int:
     if counts.moved is not None:
         return first_passing(view.terms.costs, counts.moved.means(counts.compared))
     return stop_by_means(view.terms.costs, counts.differed, counts.compared)
-
-
-def repr_of(live: Any, noun: str) -> str:
-    """Return what ``repr`` says of a cascade or a router; of a closed one too."""
-    core = live._core
-    stages, rounds = counted(len(live._stages), noun), counted(core.counts.rounds, "round")
-    return f"<{live.kind} of {stages}, {core.label}, {rounds}>"

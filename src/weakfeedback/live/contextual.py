@@ -18,7 +18,7 @@ from weakfeedback.live.answers import (
     sorted_pairs,
 )
 from weakfeedback.live.audits import calibrated
-from weakfeedback.live.cascade import checked_terms, repr_of, settled_at
+from weakfeedback.live.cascade import checked_terms, settled_at
 from weakfeedback.live.cascade_report import make_report
 from weakfeedback.live.context_report import ContextualReport, context_explanation, make_context_report
 from weakfeedback.live.contexts import Contexts
@@ -160,9 +160,6 @@ class ContextualCascade(Live, Rounds):
     def _form(cls, body: Any) -> Form:
         numeric = isinstance(body, dict) and "numbers" in body
         return ContextualGame.of_numbers if numeric else ContextualGame.form
-
-    def __repr__(self) -> str:
-        return repr_of(self, self._noun)
 
     @property
     def policy(self) -> Any:

@@ -25,7 +25,6 @@ from weakfeedback.live.answers import (
     sorted_pairs,
 )
 from weakfeedback.live.audits import audit_stage, rows_up_to, run_stages, teller
-from weakfeedback.live.cascade import repr_of
 from weakfeedback.live.changing import Changing, elsewhere_or_async
 from weakfeedback.live.core import ALONE
 from weakfeedback.live.errors import Refused, UnknownDecision
@@ -233,9 +232,6 @@ class Router(Changing, Promises, Looks, Live, Rounds):
     @classmethod
     def _setting(cls, body: Any) -> str:
         return PromisedRouterGame.setting if "promise" in body else RouterGame.setting
-
-    def __repr__(self) -> str:
-        return repr_of(self, self._noun)
 
     # -- what can be seen
 
