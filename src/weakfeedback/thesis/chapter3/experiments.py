@@ -97,10 +97,6 @@ def _loose(problem: Any) -> UssPd:
     return UssPd(problem.costs, problem.dimension, tolerance=2.0)
 
 
-def _supervised(problem: Any) -> Supervised:
-    return Supervised(problem.costs, problem.dimension)
-
-
 def _cautious(problem: Any) -> UssPd:
     return UssPd(problem.costs, problem.dimension, sigma=SUB_GAUSSIAN, kappa=assess(problem).kappa)
 
@@ -120,7 +116,7 @@ def _synthetic(last: float) -> Experiment:
     printed = number <= 4
     policies: dict[str, Callable[[Any], Any]] = {PD: _pd}
     if number == 3:
-        policies[SUPERVISED] = _supervised
+        policies[SUPERVISED] = lambda p: Supervised(p.costs, p.dimension)
     return Experiment(
         synthetic_id(last),
         f"USS-PD on synthetic contexts, C_5 = {last:g}" + (", and a supervised learner" * (number == 3)),
