@@ -13,7 +13,8 @@ from typing import Any
 
 from weakfeedback._version import __version__
 from weakfeedback.journal.events import JournalError
-from weakfeedback.journal.store import Learner, Snapshot, Store
+from weakfeedback.journal.sql import Store
+from weakfeedback.journal.store import Learner, Snapshot
 
 FREE = ("package", "state/timeout")  # fields that may differ between two runs of one learner
 
