@@ -37,12 +37,7 @@ from weakfeedback.live.games.promise import PromiseCounts, salt_of
 from weakfeedback.live.games.promised_router import PromisedRouterGame
 from weakfeedback.live.games.router import RouterAnswer, RouterCounts, RouterGame, RouterTerms, terms_of
 from weakfeedback.live.live import Live
-from weakfeedback.live.looks import (
-    Looks,
-    looks_words,
-    refuse_context,
-    yield_reports,
-)
+from weakfeedback.live.looks import Looks, looks_words, refuse_context, yield_reports
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
 from weakfeedback.live.promise_report import PromiseCertificate, router_explanation
 from weakfeedback.live.rounds import Rounds
@@ -259,13 +254,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         return found
 
     async def acall(
-        self,
-        x: Any,
-        group: Any = None,
-        *,
-        context: Any = None,
-        prices: Any = None,
-        conversation: Any = None,
+        self, x: Any, group: Any = None, *, context: Any = None, prices: Any = None, conversation: Any = None
     ) -> RouterAnswer:
         """Answer for one sample, calling all models of the decision at once; synchronous models run in threads."""
         known = self.told_of(group, context, prices, conversation)

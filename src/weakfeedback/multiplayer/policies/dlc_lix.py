@@ -4,11 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from weakfeedback.multiplayer.kl_lucb import (
-    exploration_rate,
-    kl_lower,
-    kl_upper,
-)
+from weakfeedback.multiplayer.kl_lucb import exploration_rate, kl_lower, kl_upper
 from weakfeedback.multiplayer.leading import Leading
 from weakfeedback.multiplayer.opening import IDLE, PLAYING, bit_of, bits_for
 from weakfeedback.multiplayer.options import one_of

@@ -254,11 +254,7 @@ def _theory_experiments() -> list[Experiment]:
     return [
         *(
             _make_test(
-                f"random-{k}",
-                f"Random cascade {k} with weak dominance",
-                dependent,
-                partial(_random, k),
-                both,
+                f"random-{k}", f"Random cascade {k} with weak dominance", dependent, partial(_random, k), both
             )
             for k in range(RANDOM)
         ),
