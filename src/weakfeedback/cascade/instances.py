@@ -99,6 +99,10 @@ def _numeric(name: str, costs: tuple[float, ...], _data: Any) -> NumericProblem:
     return NumericProblem(*datasets.numeric_cascade(name), costs, NUMBER_SCALE)
 
 
+def _uniform_counterexample(_costs: tuple[float, ...], _data: Any) -> CascadeProblem:
+    return uniform_counterexample()
+
+
 def _numbers(name: str) -> list[Instance]:
     rows = tuple((costs, arm, True) for costs, arm in zip(_NUMBER_COSTS, _NUMBER_STAGES[name]))
     about = f"{name}, 3 stages that answer with numbers, stacked"
@@ -184,7 +188,7 @@ _SPECIAL = [
         "uniform-counterexample",
         "2 arms with a tiny xi, where USS-UCB breaks its problem-independent bound",
         *("", (0.0, 0.501), 0, True),
-        _make=lambda _costs, _data: uniform_counterexample(),
+        _make=_uniform_counterexample,
     ),
 ]
 

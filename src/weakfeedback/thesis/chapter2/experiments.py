@@ -214,9 +214,12 @@ def _rho_one(epsilon: float) -> Experiment:
     title = f"Forced comparisons where disagreement exceeds the cost by {epsilon:g}"
     place, make = "section 2.3, proposition on rho >= 1", lambda: _boundary(epsilon)
     policy: dict[str, Callable[[Any], Any]] = {FORCED: lambda problem: ForcedComparison(problem.costs)}
-    forced = lambda p: {**facts(p), "forced": theory.forced_comparison_regret(p, 1_000_000)}  # noqa: E731
-    more = {"horizon": 1_000_000, "replications": 20, "facts": forced}
+    more = {"horizon": 1_000_000, "replications": 20, "facts": _forced_facts}
     return _make_test(name, title, place, make, policy, **more)
+
+
+def _forced_facts(problem: CascadeProblem) -> dict[str, Any]:
+    return {**facts(problem), "forced": theory.forced_comparison_regret(problem, 1_000_000)}
 
 
 def _uniform(horizon: int) -> Experiment:

@@ -97,6 +97,10 @@ def _loose(problem: Any) -> UssPd:
     return UssPd(problem.costs, problem.dimension, tolerance=2.0)
 
 
+def _supervised(problem: Any) -> Supervised:
+    return Supervised(problem.costs, problem.dimension)
+
+
 def _cautious(problem: Any) -> UssPd:
     return UssPd(problem.costs, problem.dimension, sigma=SUB_GAUSSIAN, kappa=assess(problem).kappa)
 
@@ -116,7 +120,7 @@ def _synthetic(last: float) -> Experiment:
     printed = number <= 4
     policies: dict[str, Callable[[Any], Any]] = {PD: _pd}
     if number == 3:
-        policies[SUPERVISED] = lambda p: Supervised(p.costs, p.dimension)
+        policies[SUPERVISED] = _supervised
     return Experiment(
         synthetic_id(last),
         f"USS-PD on synthetic contexts, C_5 = {last:g}" + (", and a supervised learner" * (number == 3)),
