@@ -7,6 +7,7 @@ import json
 import pytest
 from tests.rig.chrome import chrome
 from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, quick
+from tests.rig.processes import until
 from tests.rig.sockets import listening
 
 from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackRequest, TellRequest
@@ -70,6 +71,8 @@ async def test_the_page_in_a_browser(tmp_path):
         await check_live(tab, address)
         await check_narrow(tab, address)
         load.cancel()
+        await asyncio.gather(load, return_exceptions=True)
+        await until(lambda: all(one.committed == one.seq for one in service.learners.values()))
         await check_numbers(tab, service, address)
         await check_week(tab, address)
         await check_without_script(tab, service, address)
@@ -123,7 +126,6 @@ async def check_narrow(tab, address):
 
 async def check_numbers(tab, service, address):
     """What is shown is what the report says."""
-    await asyncio.sleep(0.3)
     report = await service.report("triage")
     await tab.open(address + "/learners/triage")
     shown = await tab.run("document.getElementById('main').innerText")
