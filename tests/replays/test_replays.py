@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from tests.rig.pace import pace
 from typer.testing import CliRunner
 
 import weakfeedback
@@ -79,7 +80,19 @@ def test_without_truth_nothing_is_said_of_errors(frame):
     data = replay(frame, MODELS, PRICES, orders=1).to_dict()
     assert data["errors"] is None
     assert [model["errors"] for model in data["models"]] == [None, None]
-    assert "Not known: whether large is right" in str(replay(frame, MODELS, PRICES, orders=1))
+    said = str(replay(frame, MODELS, PRICES, orders=1))
+    assert "Not known: whether large is right" in said
+    assert "wrong" not in said
+
+
+def test_columns_that_may_be_scores_are_named(frame, found):
+    other = frame.rename(columns={"small.score": "small_sure"})
+    said = replay(other, MODELS, PRICES, orders=1)
+    assert said.unread == {"small_sure": "_sure"}
+    hint = "Not read: small_sure. If it says how sure the model is, give the score suffix '_sure'."
+    assert str(said).splitlines()[-1] == hint
+    assert found.unread == replay(other, MODELS, PRICES, score_suffix="_sure", orders=1).unread == {}
+    assert " wrong " in str(found)
 
 
 def test_the_truth_changes_no_decision(frame, found):
@@ -233,7 +246,7 @@ def test_a_hundred_thousand_rows_in_half_a_minute():
     replay(log(200), MODELS, PRICES, orders=1)  # compile
     start = time.process_time()
     replay(pd.DataFrame(table), [f"m{k}" for k in range(5)], [1, 2, 4, 8, 20])
-    assert time.process_time() - start < 30.0
+    assert time.process_time() - start < 30.0 * pace()
 
 
 def test_a_currency_stands_wherever_there_is_money(tmp_path):

@@ -26,6 +26,7 @@ class Log:
     scores: np.ndarray | None
     groups: np.ndarray | None
     wrong: np.ndarray | None  # None without truth
+    unread: dict[str, str]  # columns that may be scores, with their suffixes
 
 
 def read_frame(file: Any) -> Any:
@@ -103,7 +104,19 @@ def read_log(
         each = money * np.column_stack([_numbers(frame, f"{name}{tokens_suffix}") for name in names])
     groups = None if group is None else _groups(frame, group)
     wrong = None if target is None else outputs != codes[:, -1:]
-    return Log(names, each, outputs, scores, groups, wrong)
+    used = {*names, truth, group, *(f"{name}{tokens_suffix}" for name in names)}
+    unread = {} if scores is not None else _unread(frame, names, used)
+    return Log(names, each, outputs, scores, groups, wrong, unread)
+
+
+def _unread(frame: Any, names: tuple[str, ...], used: set[Any]) -> dict[str, str]:
+    """Return the columns of numbers that are named after a model and were not read, with the rest of their names."""
+    found = {}
+    for column in frame.columns:
+        model = max((name for name in names if str(column).startswith(str(name))), key=len, default=None)
+        if model is not None and column not in used and frame[column].dtype.kind == "f":
+            found[str(column)] = str(column)[len(str(model)) :]
+    return found
 
 
 def _names(models: Any) -> tuple[str, ...]:
