@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.docs.test_snippets import ROOT, blocks_of, squeezed
 from tests.rig import processes
+from tests.rig.processes import PATIENCE
 from tests.rig.proxy_demo import demo_proxy
 
 PAGE = ROOT / "docs" / "howto" / "frameworks.md"
@@ -45,7 +46,7 @@ def test_the_sdk_of_vercel_gets_its_answer(address):
     code, printed = TALKING[-1]
     script = Path(NODE) / "snippet.mjs"
     script.write_text(code.replace("127.0.0.1:8470", address))
-    done = subprocess.run(["node", script], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["node", script], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert squeezed(done.stdout) == squeezed(printed)
 

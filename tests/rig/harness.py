@@ -131,12 +131,3 @@ async def serving(
 def run(work: Any) -> Any:
     """Run a coroutine to its end."""
     return asyncio.run(work)
-
-
-async def until(happened: Callable[[], Any]) -> None:
-    """Wait until something has happened."""
-    for _ in range(6000):
-        if happened():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not happen")

@@ -1,11 +1,11 @@
 """A clock that was wrong once: decisions expire by the clock all the same, and a jump is named."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.rig.harness import CASCADE, Caller, quick, run, serving
+from tests.rig.processes import until
 
 from weakfeedback.journal import SqliteStore
 from weakfeedback.serve.verify import Checked, check_store
@@ -105,18 +105,23 @@ def test_a_jump_of_the_clock_is_named(tmp_path: Path, caplog: pytest.LogCaptureF
     clock = Clock()
 
     async def play() -> None:
-        options = quick(clock=clock, steady=lambda: clock.at / 1e6, tick=0.005)
-        async with serving(tmp_path / "s.db", options) as (_, call):
+        looks = list[int]()
+
+        def steady() -> float:
+            looks.append(clock.at)
+            return clock.at / 1e6
+
+        async with serving(tmp_path / "s.db", quick(clock=clock, steady=steady, tick=0.005)) as (_, call):
             await call("PUT", PLACE, CASCADE)
-            await asyncio.sleep(0.05)
+            await until(lambda: len(looks) >= 3)
             clock.at += HOUR  # time passes: nothing is wrong
-            await asyncio.sleep(0.05)
+            await until(lambda: looks.count(clock.at) >= 3)
             assert not caplog.records
             clock.wrong = YEAR
-            await asyncio.sleep(0.05)
+            await until(lambda: len(caplog.records) == 1)
             await decide(call)
             clock.wrong = 0
-            await asyncio.sleep(0.05)
+            await until(lambda: len(caplog.records) == 2)
         async with serving(tmp_path / "s.db", quick(clock=clock)):
             pass
 

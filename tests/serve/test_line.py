@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.rig.harness import run
+from tests.rig.processes import until
 
 from weakfeedback.serve.line import FRAME, LARGEST, AnsweringLine, AskingLine, Frames, NoLine, pairs_of
 
@@ -64,14 +65,13 @@ def test_frames_arrive_whole_however_they_are_cut():
 
 
 async def answer(scope, receive, send):
-    """Answer after as many milliseconds as the path says, with what was given; or never."""
+    """Answer with what was given, or never."""
     body = (await receive())["body"]
     if scope["path"] == "/never":
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
     if scope["path"] == "/fault":
         await send({"type": "http.response.start", "status": 200, "headers": []})
         raise ValueError("a fault")
-    await asyncio.sleep(float(scope["path"][1:]) / 1e3)
     told = dict(scope["headers"])[b"told"]
     assert scope["weakfeedback.passed"] is True
     assert scope["query_string"] == b"q=1"
@@ -107,21 +107,26 @@ async def between(app):
 
 def test_answers_come_in_any_order_and_who_leaves_answers_what_was_asked():
     async def play():
-        async with between(answer) as (line, lines):
-            asked = [
-                line.ask([b"/%d" % wait, b"q=1", b"told", b"%d" % wait], b"body%d" % wait)
-                for wait in (150, 0, 20)
-            ]
-            done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-            assert asked[0] not in done
+        late = asyncio.Event()
+
+        async def in_time(scope, receive, send):
+            if scope["path"] == "/late":
+                await late.wait()
+            await answer(scope, receive, send)
+
+        async with between(in_time) as (line, lines):
+            paths = (b"/late", b"/soon", b"/now")
+            asked = [line.ask([path, b"q=1", b"told", path], b"body" + path) for path in paths]
+            await asyncio.wait(asked[1:])
+            assert not asked[0].done()
             (other,) = lines
             other.leave()
-            for wait, future in zip((150, 0, 20), asked):
+            late.set()
+            for path, future in zip(paths, asked):
                 status, flat, body = await future
-                assert (status, pairs_of(flat), body) == (201, [(b"told", b"%d" % wait)], b"body%d" % wait)
+                assert (status, pairs_of(flat), body) == (201, [(b"told", path)], b"body" + path)
             assert line.is_left
-            while lines:  # the line is closed once all is answered
-                await asyncio.sleep(0.01)
+            await until(lambda: not lines)  # the line is closed once all is answered
 
     run(play())
 
@@ -139,7 +144,7 @@ def test_who_waits_is_told_that_the_line_has_ended():
     async def play():
         async with between(answer) as (line, lines):
             asked = line.ask([b"/never", b""], b"")
-            await asyncio.sleep(0.05)
+            await until(lambda: lines)
             (other,) = lines
             other.transport.abort()
             with pytest.raises(ConnectionError, match="the line has ended"):

@@ -9,6 +9,8 @@ import time
 
 import pytest
 from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, quick, run, serving
+from tests.rig.pace import pace
+from tests.rig.processes import PATIENCE, until
 
 from weakfeedback.serve.activity import Activity
 from weakfeedback.serve.app import CSP, make_app
@@ -317,10 +319,10 @@ async def stream(app, path, wanted, during=None):
         "asgi": {"version": "3.0"},
     }
     task = asyncio.ensure_future(app(scope, receive, send))
-    await asyncio.sleep(0.1)
+    await until(lambda: b"data: " in found)
     if during is not None:
         await during()
-    await asyncio.wait_for(task, 30)
+    await asyncio.wait_for(task, PATIENCE)
     return [json.loads(line[6:]) for line in found.decode().splitlines() if line.startswith("data: ")]
 
 
@@ -382,7 +384,7 @@ def test_an_update_for_100_learners_costs_little(tmp_path):
             assert len(pieces) == 104  # with the state, the sentence, the alarms and the sums
             return min(spent)
 
-    assert run(look()) < 0.015
+    assert run(look()) < 0.015 * pace()
 
 
 async def play_directly(service, name, rounds):
@@ -405,8 +407,11 @@ def test_an_alarm_is_shown_everywhere(tmp_path):
 
     overview, page, report = run(look())
     assert "Changed in the last day" in text_of(overview)
-    assert "Something changed: rules and small differ at another rate than before" in text_of(page)
-    assert report.data["drift"][0]["alarms"] == 1
+    since = r"since \d\d:\d\d UTC at the latest"
+    banner = rf'<p class="alarms">rules differs from small more often than before, {since}\.</p>'
+    assert re.search(banner, page.body.decode())
+    assert "Something changed: rules differs from small more often than before" in text_of(page)
+    assert (report.data["drift"][0]["alarms"], report.data["drift"][0]["more_often"]) == (1, True)
     assert report.data["drift"][0]["since"].endswith("Z")
 
 

@@ -3,13 +3,13 @@
 import asyncio
 import random
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.journal.stores import PLACES, place_of
 from tests.rig.harness import CASCADE, run, serving
+from tests.rig.processes import PATIENCE
 
 from weakfeedback.serve import learner as learner_module
 
@@ -56,18 +56,25 @@ def test_fifty_clients_send_each_feedback_three_times(
             assert results[1:] == ["duplicate", "duplicate"]
             seen.append((decided["id"], decided["stage"], outputs))
 
+    async def turns() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
     def slow(store: Any) -> Any:
-        """On a fast disk few would wait for the same commit."""
+        """On a fast disk few would wait for the same commit: a write takes some turns of the loop."""
         write = store.write
 
         def later(*arguments: Any, **named: Any) -> None:
-            time.sleep(0.005)
+            asyncio.run_coroutine_threadsafe(turns(), loops[0]).result(PATIENCE)
             write(*arguments, **named)
 
         store.write = later
         return store
 
+    loops = list[asyncio.AbstractEventLoop]()
+
     async def play() -> tuple[Any, list[Any], int]:
+        loops.append(asyncio.get_running_loop())
         async with serving(place_of(request, name).address, wrap=slow) as (service, call):
             await call("PUT", "/v1/learners/t", CASCADE)
             seen: list[Any] = []
@@ -119,7 +126,7 @@ def test_a_repetition_waits_for_a_thread_that_learns_the_first(
             settle = learner._settle
 
             def slowly() -> Any:
-                assert go.wait(20)
+                assert go.wait(PATIENCE)
                 return settle()
 
             monkeypatch.setattr(learner, "_settle", slowly)

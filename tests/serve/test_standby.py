@@ -4,8 +4,9 @@ import asyncio
 import threading
 
 from tests.journal.stores import InPostgres
-from tests.rig.harness import CASCADE, Caller, quick, run, until
-from tests.rig.server import Client, Process, patiently
+from tests.rig.harness import CASCADE, Caller, quick, run
+from tests.rig.processes import PATIENCE, until, wait_until
+from tests.rig.server import Client, Process
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.config import opener
@@ -104,7 +105,7 @@ async def test_who_slept_over_an_acknowledgement_reads_nothing_out_of_its_memory
     def slow(rows, sync=True):
         write(rows, sync=sync)
         stored.set()
-        assert wake.wait(60)
+        assert wake.wait(PATIENCE)
 
     monkeypatch.setattr(first.store, "write", slow)
     made = asyncio.create_task(call("POST", "/v1/learners/triage/decide", {}))
@@ -149,7 +150,7 @@ def test_a_real_standby_serves_when_the_owner_is_killed(server, tmp_path):
         assert wait("POST", f"{learner}/decide", {})[1]["code"] == "standby"
         owner.kill()
         call.close()
-        patiently(lambda: wait("GET", "/health/ready")[0] == 200)
+        wait_until(lambda: wait("GET", "/health/ready")[0] == 200)
         _, again = wait("POST", f"{learner}/decide", {}, idempotency_key="k")
         assert (again["id"], again["stage"], again["repeated"]) == (made["id"], made["stage"], True)
         assert wait("POST", f"{learner}/decisions/{made['id']}/feedback", answer)[1]["result"] == "duplicate"
@@ -162,7 +163,7 @@ async def test_a_standby_can_be_stopped(server):
 
     first, _ = await started(place.address)
     second, _ = await started(place.address)
-    await asyncio.wait_for(second.stop(), 30)
+    await asyncio.wait_for(second.stop(), PATIENCE)
     assert second.state == "stopped"
     assert first.state == "ready"
     await first.stop()

@@ -17,8 +17,8 @@ from tests.rig.harness import (
     quick,
     run,
     serving,
-    until,
 )
+from tests.rig.processes import until
 
 import weakfeedback
 from weakfeedback.journal.recover import Checked

@@ -58,11 +58,12 @@ def test_all_models_of_a_decision_are_called_and_compared(here, stream):
 
 
 def test_nobody_waits_for_a_comparison():
-    slow = ALL_RIGHT | {"small-7b": FakeModel("small-7b", 1.0, seconds=0.6)}
-    with world(models=slow, make_decider=calling(0, 1)) as here:
+    with world(models=ALL_RIGHT, make_decider=calling(0, 1)) as here:
+        here.fake.held.add("small-7b")
         for stream in (False, True):
             ask(here.url, stream)
             assert "feedback" not in here.decider.kinds()
+        here.fake.held.clear()
         assert kinds(here).count("feedback") == 2
 
 

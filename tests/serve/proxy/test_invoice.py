@@ -300,11 +300,12 @@ def test_an_invoice_adds_up_and_continues_from_any_snapshot(given_bills, cut):
 
 
 def test_a_client_that_leaves_is_billed_and_nothing_is_counted_twice(tmp_path):
-    fake = FakeUpstream({name: FakeModel(name, 1.0, seconds=0.2) for name in MODELS})
+    fake = FakeUpstream({name: FakeModel(name, 1.0, seconds=3600.0) for name in MODELS})
 
     async def work():
         async with chatting(tmp_path / "s.db", priced(), fake) as chat:
-            await chat.post(body_of(), leave=0.05)
+            await chat.post(body_of(), leave=chat.fake.called.wait)
+            fake.models |= {name: FakeModel(name, 1.0) for name in MODELS}
             await chat.ask()
             await chat.proxy.drain()
             return (await chat.service.report("support"))["proxy"]

@@ -5,6 +5,7 @@ import json
 
 import openai
 import pytest
+from tests.rig.processes import PATIENCE
 from tests.rig.upstreams import learner, world
 
 QUESTION = [{"role": "user", "content": "What is 17 * 23?"}]
@@ -12,7 +13,7 @@ TOOL = {"type": "function", "function": {"name": "note", "parameters": {"type": 
 
 
 def client(url, **more):
-    return openai.OpenAI(base_url=url, api_key="any", max_retries=0, timeout=10, **more)
+    return openai.OpenAI(base_url=url, api_key="any", max_retries=0, timeout=PATIENCE, **more)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,7 @@ def test_the_asynchronous_client_gets_the_same(here, stream):
         return [without_note(chunk) async for chunk in found] if stream else without_note(found)
 
     async def both():
-        options = {"api_key": "any", "max_retries": 0, "timeout": 10}
+        options = {"api_key": "any", "max_retries": 0, "timeout": PATIENCE}
         async with (
             openai.AsyncOpenAI(base_url=here.upstream_url, **options) as direct,
             openai.AsyncOpenAI(base_url=here.url, **options) as through,
@@ -174,7 +175,7 @@ def test_refusals_of_an_upstream_are_passed_on_without_its_address(here, status,
 
 
 def test_a_timeout_of_the_client_is_its_own():
-    with world(timeout={"total": 20}) as here:
+    with world() as here:
         here.fake.always["large-5"] = "hang"
         with pytest.raises(openai.APITimeoutError):
             client(here.url).with_options(timeout=0.3).chat.completions.create(
@@ -202,7 +203,9 @@ def test_the_asynchronous_client_a_hundred_at_a_time(here):
         return "".join([chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices])
 
     async def all_at_once():
-        async with openai.AsyncOpenAI(base_url=here.url, api_key="any", max_retries=0, timeout=30) as asker:
+        async with openai.AsyncOpenAI(
+            base_url=here.url, api_key="any", max_retries=0, timeout=PATIENCE
+        ) as asker:
             return await asyncio.gather(*(ask(asker, k) for k in range(100)))
 
     said = asyncio.run(all_at_once())

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from types import SimpleNamespace
 
@@ -17,8 +16,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from tests.rig.fake import FakeUpstream
 from tests.rig.harness import opener, quick
+from tests.rig.processes import PATIENCE, until, wait_until
 from tests.rig.raw_http import RIGHT, ask, body_of
-from tests.rig.upstreams import MODELS, Running, free_port, learner, stage, until
+from tests.rig.upstreams import MODELS, Running, free_port, learner, stage
 
 from weakfeedback.journal import OwnedElsewhere, open_store
 from weakfeedback.serve.app import make_app
@@ -39,11 +39,11 @@ SECRET = "a-token-that-is-long-enough"
 class Chat:
     """A service with a proxy over fake models in this process, called without sockets."""
 
-    def __init__(self, service, proxy, app):
-        self.service, self.proxy, self.app = service, proxy, app
+    def __init__(self, service, proxy, app, fake=None):
+        self.service, self.proxy, self.app, self.fake = service, proxy, app, fake
 
     async def post(self, body, leave=None, **headers):
-        """Return status, headers and body of an answer; ``leave`` if the client waits only so many seconds."""
+        """Return status, headers and body of an answer; the client goes when ``leave()`` ends, if there is that."""
         sent = {"host": "localhost", "content-type": "application/json", **headers}
         scope = {
             "type": "http",
@@ -62,7 +62,7 @@ class Chat:
         async def receive():
             if messages:
                 return messages.pop()
-            await (asyncio.Event().wait() if leave is None else asyncio.sleep(leave))
+            await (leave or asyncio.Event().wait)()
             return {"type": "http.disconnect"}
 
         async def send(message):
@@ -82,18 +82,30 @@ class Chat:
         return names
 
 
+class Watched(FakeServer):
+    """Fake models that tell when one of them was called."""
+
+    def __init__(self, fake):
+        super().__init__(fake)
+        self.called = asyncio.Event()
+
+    async def complete(self, body):
+        self.called.set()
+        return await super().complete(body)
+
+
 @contextlib.asynccontextmanager
 async def chatting(path, table=None, fake=None, auth=None, wrap=lambda store: store):
     settings = read_proxied("learner[0]", table or learner(), {"fake": None})
     service = Service(opener(path, wrap), quick(durability="process"))
     await service.start()
     try:
-        servers = {"fake": FakeServer(fake or FakeUpstream(MODELS))}
-        proxy = make_proxy(service, {}, [settings], servers)
+        server = Watched(fake or FakeUpstream(MODELS))
+        proxy = make_proxy(service, {}, [settings], {"fake": server})
         await prepare_learners(service, proxy)
         auth = auth or Auth()
         auth.usage.accounts = Accounts(service, list(proxy.learners))
-        yield Chat(service, proxy, make_app(service, auth, routes=proxy_routes(proxy, auth)))
+        yield Chat(service, proxy, make_app(service, auth, routes=proxy_routes(proxy, auth)), server)
         await proxy.close()
     finally:
         await service.stop()
@@ -200,21 +212,26 @@ def test_what_was_learned_survives_and_open_decisions_are_taken_back(tmp_path):
 @pytest.mark.parametrize("warm", [False, True], ids=["compared", "alone"])
 def test_a_client_that_leaves_cancels_the_decision_with_its_cost(tmp_path, warm):
     """Also the decision of one model alone, which waits for no feedback."""
-    models = {name: FakeModel(name, seconds=30.0) for name in MODELS}
+    models = {name: FakeModel(name, seconds=3600.0) for name in MODELS}
     table = learner(waiting_price=0.5, compare={"type": "text"})
 
     async def work():
         async with chatting(tmp_path / "s.db", table, FakeUpstream(models)) as chat:
             if warm:
                 await chat.service.warm_start("support", WarmStartRequest(outputs=[["a"] * 3] * 300))
-            await chat.post(body_of(), leave=0.2)
+
+            async def leave():
+                await chat.fake.called.wait()
+                await asyncio.sleep(0.1)  # which is paid
+
+            await chat.post(body_of(), leave)
             events = await chat.service.events("support", -1, 1000)
             (*_, decided, ended) = [event for event in events if event.kind != "bill"]
             assert decided.kind == "decide"
             assert (len(decided.body["call"]) == 1) == warm
             assert (ended.kind, ended.decision) == ("cancel", decided.decision)
             assert ended.body["reason"] == "the client left"
-            assert 0.01 < ended.body["cost"] < 10 * 0.5
+            assert 0.1 * 0.5 < ended.body["cost"] < 3600.0 * 0.5
             assert (await chat.service.report("support"))["pending"] == 0
 
     asyncio.run(work())
@@ -231,12 +248,19 @@ def test_a_client_that_leaves_while_it_is_decided_leaves_nothing_open(tmp_path, 
             name = "begin_round" if mode == "adaptive" else "decide"
             decide = getattr(made, name)
 
+            deciding, gone = threading.Event(), threading.Event()
+
             def slowly(*given):
-                time.sleep(0.3)
+                deciding.set()
+                assert gone.wait(PATIENCE)
                 return decide(*given)
 
+            async def leave():
+                await until(deciding.is_set)
+                asyncio.get_running_loop().call_later(0.1, gone.set)
+
             monkeypatch.setattr(made, name, slowly)
-            await chat.post(body_of(), leave=0.1)
+            await chat.post(body_of(), leave)
             events = await chat.service.events("support", 0, 1000)
             events = [event for event in events if event.kind not in ("terms", "bill")]
             assert [event.kind for event in events][1:] == ["cancel"]
@@ -304,12 +328,8 @@ def test_without_a_store_answers_go_on_and_learning_stops(tmp_path):
                 assert told["x-weakfeedback-learning"] == "off"
                 assert told["x-weakfeedback-stage"] == "2"
             Failing.broken = False
-            for _ in range(100):
+            while (await chat.ask())["x-weakfeedback-learning"] != "on":
                 await asyncio.sleep(0.05)
-                if (await chat.ask())["x-weakfeedback-learning"] == "on":
-                    break
-            else:
-                raise AssertionError("learning never came back")
 
     asyncio.run(work())
 
@@ -376,15 +396,16 @@ def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp
             assert chat.proxy._books["support"].prices.stated == [0.002, 0.03, 0.2]
             assert not chat.proxy._under_way
 
-    asyncio.run(asyncio.wait_for(work(), 20))
+    asyncio.run(asyncio.wait_for(work(), PATIENCE))
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_decision_is_stored_while_models_are_called_and_before_the_client_hears_of_it(tmp_path, stream):
-    written = []
+    written, answered = threading.Event(), threading.Event()
+    answered.set()  # nobody waits at the start
 
     class Slow:
-        """A store whose writes take their time."""
+        """A store whose writes wait for an answer."""
 
         def __init__(self, store):
             self._store = store
@@ -393,24 +414,25 @@ def test_a_decision_is_stored_while_models_are_called_and_before_the_client_hear
             return getattr(self._store, name)
 
         def write(self, *given, **more):
-            time.sleep(0.4)
+            assert answered.wait(PATIENCE)
             found = self._store.write(*given, **more)
-            written.append(time.monotonic())
+            written.set()
             return found
 
-    answered = []
-
     def say(model, question):
-        answered.append(time.monotonic())
+        assert answered.is_set() or not written.is_set()
+        answered.set()
         return "yes"
 
     async def work():
         async with chatting(tmp_path / "s.db", fake=FakeUpstream(MODELS, say=say), wrap=Slow) as chat:
-            await asyncio.sleep(0.1)
+            made = chat.service.learners["support"]
+            await until(lambda: made.committed == made.seq)
             written.clear()
+            answered.clear()
             status, _, _ = await chat.post(body_of(stream))
             assert status == 200
-            assert answered[0] < written[0] <= time.monotonic()
+            assert written.is_set()
 
     asyncio.run(work())
 
@@ -436,8 +458,9 @@ def test_tokens_and_the_form_of_errors(tmp_path):
     asyncio.run(work())
 
 
-def test_a_contextual_learner_over_the_service(tmp_path):
-    table = learner(kind="contextual", compare={"type": "text"}, features=["prompt_tokens", "has_code"])
+@pytest.mark.parametrize("compare", [{"type": "text"}, {"type": "number", "scale": 50}])
+def test_a_contextual_learner_over_the_service(tmp_path, compare):
+    table = learner(kind="contextual", compare=compare, features=["prompt_tokens", "has_code"])
 
     async def work():
         async with chatting(tmp_path / "s.db", table) as chat:
@@ -450,6 +473,7 @@ def test_a_contextual_learner_over_the_service(tmp_path):
             assert json.loads(body)["error"]["code"] == "key_reused"
             report = await chat.service.report("support")
             assert report["rounds"] == 12
+            assert report["policy"] == ("USS-mean" if compare["type"] == "number" else "USS-PD")
 
     asyncio.run(work())
 
@@ -573,7 +597,7 @@ def test_the_command_serves_what_a_file_says(tmp_path):
         fake = FakeUpstream({name: FakeModel(name, 1.0) for name in MODELS})
         port = running.serve(fake)
         with command(tmp_path, port) as (url, process):
-            client = openai.OpenAI(base_url=url, api_key=SECRET, max_retries=0, timeout=20)
+            client = openai.OpenAI(base_url=url, api_key=SECRET, max_retries=0, timeout=PATIENCE)
             messages = body_of()["messages"]
             found = client.chat.completions.create(model="support", messages=messages)
             assert found.choices[0].message.content == RIGHT
@@ -586,7 +610,7 @@ def test_the_command_serves_what_a_file_says(tmp_path):
             with pytest.raises(openai.APITimeoutError):
                 client.with_options(timeout=0.5).chat.completions.create(model="support", messages=messages)
             process.send_signal(signal.SIGTERM)
-            until(lambda: process.poll() is not None, 20)
+            wait_until(lambda: process.poll() is not None)
             assert process.returncode == 0
             assert "key-of-the-upstream" not in process.stderr.read()
     finally:
@@ -603,13 +627,13 @@ def test_a_client_names_a_model_of_an_upstream_and_its_money_is_billed(tmp_path)
         request = urllib.request.Request(
             f"{url}/learners/support/report", headers={"Authorization": f"Bearer {SECRET}"}
         )
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return json.load(answer)
 
     try:
         with (
             command(tmp_path, port, config) as (url, _),
-            openai.OpenAI(base_url=url, api_key=SECRET, max_retries=0, timeout=20) as client,
+            openai.OpenAI(base_url=url, api_key=SECRET, max_retries=0, timeout=PATIENCE) as client,
         ):
             ask_for = client.chat.completions.create
             assert {one.id for one in client.models.list()} == {"support", "small-7b", "large-5"}
@@ -637,7 +661,7 @@ def test_a_client_names_a_model_of_an_upstream_and_its_money_is_billed(tmp_path)
             raw = client.chat.completions.with_raw_response.create(model="small-7b", messages=messages)
             assert raw.parse().model == "large-5"
             assert raw.headers["x-weakfeedback-fallback"] == "small>large"
-            until(lambda: told(url)["proxy"]["requests"] == 3, 20)
+            wait_until(lambda: told(url)["proxy"]["requests"] == 3)
             before = told(url)
         with command(tmp_path, port, config) as (url, _):  # killed: what was billed is there
             after = told(url)
@@ -648,7 +672,7 @@ def test_a_client_names_a_model_of_an_upstream_and_its_money_is_billed(tmp_path)
 
 def test_a_key_that_is_not_there_ends_the_command_in_one_line(tmp_path):
     with command(tmp_path, 9, TEST_KEY="") as (_, process):
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 2
         assert errors.strip().count("\n") == 0
         assert "TEST_KEY must hold the key" in errors
@@ -664,7 +688,7 @@ def test_a_standby_starts_refuses_and_serves_its_models_when_it_owns(tmp_path):
 
     def owned_elsewhere(wait=False, stop=None, **more):
         if wait:
-            assert free.wait(20)
+            assert free.wait(PATIENCE)
         elif not free.is_set():
             raise OwnedElsewhere("s.db: another process owns it")
         return plain(**more)
@@ -685,10 +709,7 @@ def test_a_standby_starts_refuses_and_serves_its_models_when_it_owns(tmp_path):
                 assert (status, names["retry-after"]) == (503, "1")
                 assert json.loads(body)["error"]["code"] == "standby"
             free.set()
-            for _ in range(1000):
-                if "support" in service.learners:
-                    break
-                await asyncio.sleep(0.01)
+            await until(lambda: "support" in service.learners)
             assert done == [[]]  # what comes then is first
             status, _, body = await chat.post(body_of())
             assert (status, json.loads(body)["error"]["code"]) == (502, "upstream_failed")
