@@ -18,7 +18,7 @@ from tests.rig.fake import FakeUpstream
 from tests.rig.harness import opener, quick
 from tests.rig.processes import PATIENCE, until, wait_until
 from tests.rig.raw_http import RIGHT, ask, body_of
-from tests.rig.upstreams import MODELS, Running, free_port, learner, stage
+from tests.rig.upstreams import MODELS, NOBODY, Running, learner, stage
 
 from weakfeedback.journal import OwnedElsewhere, open_store
 from weakfeedback.serve.app import make_app
@@ -678,7 +678,7 @@ def test_a_key_that_is_not_there_ends_the_command_in_one_line(tmp_path):
 
 def test_a_standby_starts_refuses_and_serves_its_models_when_it_owns(tmp_path):
     settings = SimpleNamespace(
-        upstreams={"fake": UpstreamSettings("fake", f"http://127.0.0.1:{free_port()}/v1", retries=0)},
+        upstreams={"fake": UpstreamSettings("fake", f"http://127.0.0.1:{NOBODY}/v1", retries=0)},
         proxied=[read_proxied("learner[0]", learner(), {"fake": None})],
         file="f.toml",
     )
