@@ -385,8 +385,11 @@ async def test_an_alarm_is_shown_everywhere(tmp_path):
             await call("GET", path) for path in ("/", "/learners/triage", "/v1/learners/triage/report")
         ]
     assert "Changed in the last day" in text_of(overview)
-    assert "Something changed: rules and small differ at another rate than before" in text_of(page)
-    assert report.data["drift"][0]["alarms"] == 1
+    since = r"since \d\d:\d\d UTC at the latest"
+    banner = rf'<p class="alarms">rules differs from small more often than before, {since}\.</p>'
+    assert re.search(banner, page.body.decode())
+    assert "Something changed: rules differs from small more often than before" in text_of(page)
+    assert (report.data["drift"][0]["alarms"], report.data["drift"][0]["more_often"]) == (1, True)
     assert report.data["drift"][0]["since"].endswith("Z")
 
 

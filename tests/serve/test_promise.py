@@ -3,6 +3,7 @@
 import math
 import random
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -342,11 +343,16 @@ async def test_the_page_says_what_was_promised_and_what_differs(tmp_path: Path) 
 async def test_a_promise_at_risk_and_a_shadow_say_so_first(tmp_path: Path) -> None:
     """The cheap model begins to differ in every request: the allowance is used up, and the reference answers."""
 
-    async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+    second, start = 1_000_000, 1_699_960_000_000_000
+    now = start
+    options = quick(durability="process", clock=lambda: now)
+
+    async with serving(tmp_path / "s.db", options) as (service, call):
         await call("PUT", PLACE, {**ROUTER, "options": {"memory": 64, "bucket": 5}})
         await call("PUT", "/v1/learners/q", {**ROUTER, "shadow": True})
         for name in "pq":
             for n in range(225):
+                now = start + 30 * n * second
                 told = (await call("POST", f"/v1/learners/{name}/decide", {})).data
                 if len(told["call"]) > 1:
                     said = ["b" if name == "p" and n > 200 else "a", "a"]
@@ -354,13 +360,20 @@ async def test_a_promise_at_risk_and_a_shadow_say_so_first(tmp_path: Path) -> No
                     await call("POST", place, {"outputs": said})
         page = paged(service)
         overview = text_of(await page("GET", "/"))
-        assert "At risk: p : large answers everything; it goes on by itself." in overview
+        first = (await call("GET", PLACE + "/report")).data["details"]["risk_since"]
+        assert 200 < first <= 225
+        when = f"{datetime.fromtimestamp((start // second + 30 * (first - 1)) // 60 * 60, UTC):%H:%M} UTC"
+        assert f"At risk: p : large answers everything since {when}; it goes on by itself." in overview
         assert "One promise is at risk." in overview
         risky = text_of(await page("GET", "/learners/p"))
         shadow = text_of(await page("GET", "/learners/q"))
-        assert "The allowance is used up: large answers everything; it goes on by itself." in risky
+        since = "The allowance is used up since {}: large answers everything; it goes on by itself."
+        assert since.format(when) in risky
+        assert since.format(f"request {first}") in await service.report_text("p")
         assert "Safe to turn on since request" in shadow
         assert "would differ: about 0 %, at most" in overview
+    async with serving(tmp_path / "s.db", options) as (service, call):  # it is kept over a restart
+        assert since.format(when) in text_of(await paged(service)("GET", "/learners/p"))
 
 
 def test_the_client_names_groups_and_changes_the_promise() -> None:

@@ -436,8 +436,9 @@ async def test_tokens_and_the_form_of_errors(tmp_path):
         assert json.loads(body)["choices"]
 
 
-async def test_a_contextual_learner_over_the_service(tmp_path):
-    table = learner(kind="contextual", compare={"type": "text"}, features=["prompt_tokens", "has_code"])
+@pytest.mark.parametrize("compare", [{"type": "text"}, {"type": "number", "scale": 50}])
+async def test_a_contextual_learner_over_the_service(tmp_path, compare):
+    table = learner(kind="contextual", compare=compare, features=["prompt_tokens", "has_code"])
 
     async with chatting(tmp_path / "s.db", table) as chat:
         for k in range(12):
@@ -449,6 +450,7 @@ async def test_a_contextual_learner_over_the_service(tmp_path):
         assert json.loads(body)["error"]["code"] == "key_reused"
         report = await chat.service.report("support")
         assert report["rounds"] == 12
+        assert report["policy"] == ("USS-mean" if compare["type"] == "number" else "USS-PD")
 
 
 async def test_a_cascade_over_the_service(tmp_path):

@@ -587,6 +587,7 @@ class AdaptiveGame:
         kept: PromiseCounts = counts.promise.plus(decided.group, more)
         if promised.shadow:
             kept = kept.after_shadow(kept.total.requests, self.driver.fields())
+        kept = kept.after_round(self.driver.fields())
         if record.id % LOOK == 0:
             self._look_at_scores(self.driver.fields()["ranked"])
         return kept
