@@ -134,9 +134,12 @@ class Replay:
         """Return one sentence that a manager can repeat."""
         alone, way = self.paid(self.reference_alone), self.promise
         low, high = (1.0 - end / self.reference_alone for end in reversed(way.spent_interval))
-        if self.requests < EARLY and low <= 0.0:
+        if self.requests < EARLY and low <= 0.0 and self._cheaper():
+            few = "1 request is" if self.requests == 1 else f"{self.requests:,} requests are"
+            span = [f"{abs(one):.0%} {'more' if one < 0.0 else 'less'}" for one in (low, high)]
+            between = span[0] if span[0] == span[1] else f"between {span[0]} and {span[1]}"
             return (
-                f"{self.requests:,} requests are too few: between 0% and {max(high, 0.0):.0%} less, by their order. "
+                f"{few} too few: {between}, by their order. "
                 f"Ask again with {EARLY} or more, or look first with shadow = true."
             )
         if self.saved_share <= WORTH:
@@ -147,11 +150,13 @@ class Replay:
             f"{self.reference}'s."
         )
 
+    def _cheaper(self) -> list[int]:
+        """Return the models that cost less than the reference."""
+        return [k for k, way in enumerate(self.alone) if way.spent < self.reference_alone]
+
     def _no(self) -> str:
         """Say why nothing is saved."""
-        reference = self.models.index(self.reference)
-        costs = [way.spent for way in self.alone]
-        cheap = [k for k in range(len(costs)) if k != reference and costs[k] < costs[reference]]
+        cheap = self._cheaper()
         if not cheap:
             return f"No. No other model is cheaper than {self.reference}."
         first, *others = (f"{self.models[k]}{{}} in {self.alone[k].differ:.0%}{{}}" for k in cheap)

@@ -216,8 +216,7 @@ class PromiseCounts(NamedTuple):
 
     def after_round(self, fields: Mapping[str, Any]) -> PromiseCounts:
         """Note since when the allowance is used up."""
-        left = (fields["tokens"] - fields["held"])[fields["n"] > 0].sum()
-        used_up = fields["eps"] > 0.0 and left < USED_UP
+        used_up = fields["eps"] > 0.0 and fields["tokens"][fields["n"] > 0].sum() < USED_UP
         if used_up == (self.risk_since > 0):
             return self
         return self._replace(risk_since=self.total.requests if used_up else 0)
