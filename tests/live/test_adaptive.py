@@ -460,7 +460,7 @@ def test_a_last_stage_that_the_judge_cannot_judge_changes_nothing():
     assert cascade.policy.chances[0].tolist() == [0.0, 0.7]
 
 
-def test_coroutines_and_threads():
+async def test_coroutines_and_threads():
     _, outputs, scores, _ = random_table(1, 3, 3, 60)
     stages = table_stages(outputs, scores)
 
@@ -475,10 +475,7 @@ def test_coroutines_and_threads():
     with pytest.raises(ValueError, match="acall"):
         cascade(1)
 
-    async def many():
-        return await asyncio.gather(*[cascade.acall(row) for row in range(40)])
-
-    answers = asyncio.run(many())
+    answers = await asyncio.gather(*[cascade.acall(row) for row in range(40)])
     assert [a.label for a in answers] == [outputs[row, a.arm] for row, a in enumerate(answers)]
     assert cascade.rounds == 40
     shared = Cascade(stages, **COSTS, policy="USS-A", seed=1)

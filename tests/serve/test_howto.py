@@ -62,13 +62,10 @@ def test_the_other_language_works(tmp_path):
         assert done.stdout.strip() == "accepted", done.stderr[-1000:]
 
 
-def test_the_commands_for_operation_work(tmp_path):
-    async def fill():
-        async with serving(tmp_path / "service.db", quick()) as (_, call):
-            await call("PUT", "/v1/learners/triage", CASCADE)
-            await call("POST", "/v1/learners/triage/decide", {})
-
-    run(fill())
+async def test_the_commands_for_operation_work(tmp_path):
+    async with serving(tmp_path / "service.db", quick()) as (_, call):
+        await call("PUT", "/v1/learners/triage", CASCADE)
+        await call("POST", "/v1/learners/triage/decide", {})
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "weakfeedback"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m weakfeedback "$@"\n')

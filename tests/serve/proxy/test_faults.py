@@ -7,9 +7,9 @@ from tests.rig.upstreams import (
     KEY,
     LONG,
     MODELS,
+    NOBODY,
     LocalDecider,
     Running,
-    free_port,
     gated,
     learner,
     make_proxy,
@@ -245,7 +245,7 @@ def test_a_server_that_refuses_connections_leads_to_another_one():
     running = Running()
     try:
         fake = FakeUpstream(ALL_RIGHT)
-        dead = {"dead": {"url": f"http://127.0.0.1:{free_port()}", "retries": 1}}
+        dead = {"dead": {"url": f"http://127.0.0.1:{NOBODY}", "retries": 1}}
         proxy, _ = make_proxy([tables], running.serve(fake), 1, by_medium, dead)
         port = running.serve(gated(proxy))
         got = ask(f"http://127.0.0.1:{port}/v1")

@@ -299,18 +299,15 @@ def test_an_invoice_adds_up_and_continues_from_any_snapshot(given_bills, cut):
     assert found["waiting"]["amount"] == pytest.approx(2.0 * found["waiting"]["seconds"])
 
 
-def test_a_client_that_leaves_is_billed_and_nothing_is_counted_twice(tmp_path):
+async def test_a_client_that_leaves_is_billed_and_nothing_is_counted_twice(tmp_path):
     fake = FakeUpstream({name: FakeModel(name, 1.0, seconds=3600.0) for name in MODELS})
 
-    async def work():
-        async with chatting(tmp_path / "s.db", priced(), fake) as chat:
-            await chat.post(body_of(), leave=chat.fake.called.wait)
-            fake.models |= {name: FakeModel(name, 1.0) for name in MODELS}
-            await chat.ask()
-            await chat.proxy.drain()
-            return (await chat.service.report("support"))["proxy"]
-
-    account = asyncio.run(work())
+    async with chatting(tmp_path / "s.db", priced(), fake) as chat:
+        await chat.post(body_of(), leave=chat.fake.called.wait)
+        fake.models |= {name: FakeModel(name, 1.0) for name in MODELS}
+        await chat.ask()
+        await chat.proxy.drain()
+        account = (await chat.service.report("support"))["proxy"]
     assert (account["left"], account["requests"]) == (1, 1)
     assert account["wasted"] > 0.0
     assert account["wasted"] < account["spent"]

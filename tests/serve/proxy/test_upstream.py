@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from aiohttp.abc import ResolveResult
 from tests.rig.raw_http import ask, body_of
-from tests.rig.upstreams import free_port, learner, world
+from tests.rig.upstreams import NOBODY, learner, world
 
 from weakfeedback.serve.proxy.calls import Books, Call
 from weakfeedback.serve.proxy.dialect import Completions
@@ -23,7 +23,7 @@ MODELS = {name: FakeModel(name, 1.0) for name in ("small-7b", "medium-2", "large
 
 def test_proxies_of_the_environment_are_ignored(monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+        monkeypatch.setenv(name, f"http://127.0.0.1:{NOBODY}")
     monkeypatch.setenv("NO_PROXY", "")
     monkeypatch.setenv("no_proxy", "")
     with world(models=MODELS, retries=0) as here:
