@@ -270,35 +270,17 @@ async def test_pages_are_small(tmp_path):
     assert found < 60_000  # the limit is 100 kB
 
 
-async def stream(app, path, wanted, during=None):
+async def stream(call, path, wanted, during=None):
     """The first events of a stream."""
     found, done = b"", asyncio.Event()
 
-    async def receive():
-        await done.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(message):
+    def hear(piece):
         nonlocal found
-        found += message.get("body", b"")
+        found += piece
         if found.count(b"data: ") >= wanted:
             done.set()
 
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": path.partition("?")[0],
-        "raw_path": path.encode(),
-        "query_string": path.partition("?")[2].encode(),
-        "headers": [(b"host", b"localhost")],
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 8470),
-        "scheme": "http",
-        "http_version": "1.1",
-        "root_path": "",
-        "asgi": {"version": "3.0"},
-    }
-    task = asyncio.ensure_future(app(scope, receive, send))
+    task = asyncio.ensure_future(call.raw("GET", path, leave=done.wait, hear=hear))
     await until(lambda: b"data: " in found)
     if during is not None:
         await during()
@@ -316,9 +298,9 @@ async def test_news_come_when_something_changes_and_not_more_than_twice_a_second
             await play(call, "triage", 5)
 
         began = time.monotonic()
-        overview = await stream(call.app, "/live?q=&page=1", 2, during)
+        overview = await stream(call, "/live?q=&page=1", 2, during)
         assert time.monotonic() - began >= 0.45
-        learner = await stream(call.app, "/v1/learners/triage/live?span=15m", 2, during)
+        learner = await stream(call, "/v1/learners/triage/live?span=15m", 2, during)
         assert (await call("GET", "/v1/learners/nobody/live")).status == 404
         (first, second), (one, two) = overview, learner
     assert {"row-triage", "row-quiet", "status"} <= set(first["pieces"])
