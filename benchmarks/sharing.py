@@ -16,96 +16,54 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import uvloop
 from tests.rig.postgres import Cluster, cluster
 
-from benchmarks.service import CASCADE, cpu_of, serving
+from benchmarks.service import CASCADE, OURS, cpu_of, post, serving
 from weakfeedback.client import AsyncClient
 from weakfeedback.journal.shards import SHARDS
 
 NAMES = [f"t{k}" for k in range(SHARDS)]  # a learner of each shard
 CLIENTS = 32  # of each instance
 GOAL = 1.6  # times the decisions of one instance, at least
-HEAD = (
-    "POST /v1/learners/{}/{} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    "content-length: {}\r\n\r\n{}"
-)
-
-
-class Connection(asyncio.Protocol):
-    """One request after the other, with as little work of the client as can be."""
-
-    transport: asyncio.Transport
-    answer: asyncio.Future[bytes]
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport, self.read = transport, b""
-
-    def ask(self, name: str, path: str, body: str) -> asyncio.Future[bytes]:
-        self.answer = asyncio.get_running_loop().create_future()
-        self.transport.write(HEAD.format(name, path, len(body), body).encode())
-        return self.answer
-
-    def data_received(self, data: bytes) -> None:
-        self.read += data
-        head, end, body = self.read.partition(b"\r\n\r\n")
-        if end and len(body) == int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]):
-            self.read = b""
-            if head.startswith(b"HTTP/1.1 200"):
-                self.answer.set_result(body)
-            else:
-                self.answer.set_exception(OSError(head.decode()))
 
 
 async def load(ports: dict[str, list[int]], clients: int, seconds: float) -> int:
     """Decide and feed back with many connections, each learner at one of its ports; how often."""
-    luck, connect = random.Random(0), asyncio.get_running_loop().create_connection
-
-    async def ask_any(name: str) -> Callable[[], Awaitable[Any]]:
-        lines = [(await connect(Connection, "127.0.0.1", port))[1] for port in ports[name]]
-
-        async def ask() -> None:
-            told = json.loads(await luck.choice(lines).ask(name, "decide", "{}"))
-            outputs = json.dumps({"outputs": [1] * (told["stage"] + 1)})
-            await luck.choice(lines).ask(name, f"decisions/{told['id']}/feedback", outputs)
-
-        return ask
-
-    return await counted(ask_any, clients, seconds)
-
-
-async def load_ours(ports: list[int], clients: int, seconds: float) -> int:
-    """Do the same with the client of the library."""
-    async with AsyncClient([f"http://127.0.0.1:{port}" for port in ports]) as service:
-
-        async def ask_ours(name: str) -> Callable[[], Awaitable[Any]]:
-            learner = service.learner(name)
-
-            async def ask() -> None:
-                made = await learner.decide()
-                await learner.feedback(made.id, [1] * (int(made.stage or 0) + 1))
-
-            return ask
-
-        return await counted(ask_ours, clients, seconds)
-
-
-async def counted(make: Callable[[str], Awaitable[Any]], clients: int, seconds: float) -> int:
-    """How often so many clients were answered."""
-    count, end = 0, time.perf_counter() + seconds
+    count, end, luck = 0, time.perf_counter() + seconds, random.Random(0)
 
     async def client(number: int) -> None:
         nonlocal count
-        ask = await make(NAMES[number % len(NAMES)])
+        name = NAMES[number % len(NAMES)]
+        lines = [await asyncio.open_connection("127.0.0.1", port) for port in ports[name]]
         while time.perf_counter() < end:
-            await ask()
+            told = json.loads(await post(luck.choice(lines), f"{name}/decide", "{}"))
+            outputs = json.dumps({"outputs": [1] * (told["stage"] + 1)})
+            await post(luck.choice(lines), f"{name}/decisions/{told['id']}/feedback", outputs)
             count += 1
+        for _, writer in lines:
+            writer.close()
 
     await asyncio.gather(*(client(number) for number in range(clients)))
+    return count
+
+
+async def load_ours(ports: list[int], clients: int, seconds: float) -> int:
+    """Do the same with the client of the library; how often."""
+    count, end = 0, time.perf_counter() + seconds
+    async with AsyncClient([f"http://127.0.0.1:{port}" for port in ports]) as service:
+
+        async def client(number: int) -> None:
+            nonlocal count
+            learner = service.learner(NAMES[number % len(NAMES)])
+            while time.perf_counter() < end:
+                made = await learner.decide()
+                await learner.feedback(made.id, [1] * (int(made.stage or 0) + 1))
+                count += 1
+
+        await asyncio.gather(*(client(number) for number in range(clients)))
     return count
 
 
@@ -145,8 +103,7 @@ def run(
     server: Cluster, instances: int, way: str, seconds: float, clients: int = CLIENTS
 ) -> dict[str, float]:
     """What so many instances cost per decision, in microseconds of CPU, and how many there were a second."""
-    command = [sys.executable, "-m", "weakfeedback", "serve", "--port", "0", "--quiet", "--interpreted"]
-    command += ["--shared", "--store", server.url("s" + str(time.monotonic_ns()))]
+    command = [*OURS, "--shared", "--store", server.url("s" + str(time.monotonic_ns()))]
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         running = [stack.enter_context(serving(command, folder)) for _ in range(instances)]
@@ -162,8 +119,8 @@ def run(
 
         def play(seconds: float) -> int:
             if way == "ours":
-                return uvloop.run(load_ours(everywhere, clients, seconds))
-            return uvloop.run(load(ports, clients, seconds))
+                return asyncio.run(load_ours(everywhere, clients, seconds))
+            return asyncio.run(load(ports, clients, seconds))
 
         play(1.0)
         before, stored = [cpu_of(pid) for pid, _ in running], cpu_of_store(server)

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tests.rig.processes import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 TOOLS = ("hatchling>=1.25", "cyclonedx-python-lib[json-validation]>=9", "twine>=6")
@@ -191,13 +192,13 @@ def answers(words, folder, variables):
             address = next(
                 (found[0] for line in served.stdout if (found := re.search(r"http://\S+", line))), ""
             )
-            with urllib.request.urlopen(f"{address}health/ready", timeout=60) as answer:
+            with urllib.request.urlopen(f"{address}health/ready", timeout=PATIENCE) as answer:
                 ready = answer.status == 200
         except (OSError, ValueError) as error:
             return f"{error!r}\n{(folder / 'errors').read_text()[-4000:]}"
         finally:
             served.send_signal(signal.SIGTERM)
-            rest, _ = served.communicate(timeout=60)
+            rest, _ = served.communicate(timeout=PATIENCE)
         return "" if ready and served.returncode == 0 else f"status {served.returncode}\n{rest}"
 
 

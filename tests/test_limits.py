@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from tests.rig.pace import pace
 
 from weakfeedback import Results, simulate
 from weakfeedback.allocation import AllocationProblem, knapsack
@@ -59,7 +60,7 @@ def test_extreme_numbers_in_formulas(value):
 
 
 def test_a_huge_number_of_replications_is_refused_at_once():
-    start = time.monotonic()
+    start = time.process_time()
     for options in (
         {"replications": 10**9},
         {"replications": 10**400},
@@ -68,7 +69,7 @@ def test_a_huge_number_of_replications_is_refused_at_once():
     ):
         said = complaint(simulate, PROBLEM, {"p": UssTs(PROBLEM.costs)}, **options)
         assert "replications must be at most" in said
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10 * pace()
 
 
 def test_a_large_number_of_replications_is_not():

@@ -58,9 +58,12 @@ def joined(air, moves):
             contextlib.suppress(OSError),
             socket.create_connection(air.address, timeout=PATIENCE) as connection,
         ):
-            connection.sendall(air.tokens[n])
-            for piece in moves[n]:
+            first, *later = moves[n] or [b""]
+            connection.sendall(air.tokens[n] + first)  # who is admitted has chosen, however busy the machine
+            for piece in later:
+                heard[n].append(connection.recv(1000))
                 connection.sendall(piece)
+            if first:
                 heard[n].append(connection.recv(1000))
 
     heard = [[] for _ in moves]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference.limit import SlowLimit
 from tests.rig.mutants import mutate, survives
+from tests.rig.pace import pace
 
 from weakfeedback.cascade import CascadeProblem, instances, limit, theory
 from weakfeedback.settings.catalog import SETTINGS
@@ -223,7 +224,7 @@ def test_the_worst_truth_is_that_of_the_optimal_arm(seed):
 def test_five_arms_take_less_than_five_seconds():
     start = time.process_time()
     found = theory.limit(random_cascade(3, 5))
-    assert time.process_time() - start < 5.0
+    assert time.process_time() - start < 5.0 * pace()
     assert found.constant > 0.0
 
 

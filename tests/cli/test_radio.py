@@ -109,18 +109,18 @@ def test_a_pipe_shows_life(call, monkeypatch):
     monkeypatch.setattr(view, "SOON", 0.05)
     monkeypatch.setattr(view, "PERIOD", 0.05)
     equal = ["--means", "0.5,0.5,0.5,0.5", "--option", "epsilon=0", "--max-seconds"]
-    shown = call(*SMALL, *equal, "1").stdout.splitlines()
-    assert shown[0] == "starting 2 players on 4 channels"
-    lines = [
-        line
-        for line in shown
-        if re.fullmatch(r"slot \d+   collisions \d+   settled \d of 2   \d+ slots/s", line)
-    ]
-    slots = [int(line.split()[1]) for line in lines]
+    for seconds in (1, 10, 100):  # longer where the machine was busy with others
+        shown = call(*SMALL, *equal, str(seconds)).stdout.splitlines()
+        assert shown[0] == "starting 2 players on 4 channels"
+        signs = r"slot (\d+)   collisions \d+   settled \d of 2   \d+ slots/s"
+        lines = list(filter(None, map(re.compile(signs).fullmatch, shown)))
+        if len(lines) >= 3:
+            break
+    slots = [int(line[1]) for line in lines]
     assert len(slots) >= 3
     assert slots == sorted(slots)
     assert slots[-1] > slots[0]
-    assert shown.index(lines[-1]) < shown.index(next(line for line in shown if "not all settled" in line))
+    assert shown.index(lines[-1][0]) < shown.index(next(line for line in shown if "not all settled" in line))
     assert json.loads(call(*SMALL, *equal, "0.2", "--json").stdout)["ended"] == "max-seconds"
 
 

@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import pytest
+from tests.rig.processes import PATIENCE
 from typer.testing import CliRunner
 
 from weakfeedback.cli.app import app
@@ -125,7 +126,7 @@ def a_folder_that_cannot_be_written_is_named(folder, warm):
 def test_two_may_warm_up_at_once(tmp_path):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     started = [subprocess.Popen(WARM_UP, env=environment(tmp_path), **pipes) for _ in range(2)]
-    said = [process.communicate(timeout=300) for process in started]
+    said = [process.communicate(timeout=PATIENCE) for process in started]
     assert [process.returncode for process in started] == [0, 0], said
     assert [words for _, words in said] == ["", ""]
     before = files(tmp_path)

@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from tests.rig.processes import wait_until
 
 from weakfeedback import InterpretedWarning, Results, simulate
 from weakfeedback.cascade import CascadeProblem, FixedArm, HanawalHeuristic, RandomArm, UssTs, UssUcb
@@ -291,10 +292,8 @@ def test_a_terminal_sees_progress_by_itself_if_it_takes_time(monkeypatch, progre
     threads = threading.active_count()
     simulate(PROBLEM, {"slow": Slow(PROBLEM.costs)}, 100, 2, compiled=False, progress=progress)
     assert ("slow" in sys.stderr.getvalue()) == shown
-    end = time.monotonic() + 10.0
-    while threading.active_count() > threads:  # what draws the bar may take a moment to end
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    # what draws the bar may take a moment to end
+    wait_until(lambda: threading.active_count() <= threads)
 
 
 def test_results_summaries_by_hand():

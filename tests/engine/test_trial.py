@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 
 import numpy as np
 import pytest
@@ -126,8 +125,12 @@ class Zero(Mine):
         self.share = 1.0 / self.seen[0]  # infinite when compiled, an error in the interpreter
 
 
+SELECTED = []
+
+
 class Slow(Mine):
     def select(self, rng):
+        SELECTED.append(1)
         total = 0
         for k in range(5_000_000):
             total += k
@@ -191,6 +194,6 @@ def test_other_errors_of_the_interpreter_do_not_matter(untried):
 
 def test_a_slow_policy_is_tried_for_a_short_time(untried, monkeypatch):
     monkeypatch.setattr(trial, "SECONDS", 0.05)
-    start = time.monotonic()
+    SELECTED.clear()
     trial._play(PROBLEM, "p", Slow(PROBLEM.costs), 4096, 0)
-    assert time.monotonic() - start < 20  # two rounds at most, of less than a second each
+    assert 1 <= len(SELECTED) <= 2

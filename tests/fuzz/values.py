@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.rig.processes import PATIENCE
 
 BIG = [2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64, 10**30, -(2**63), -(10**30)]
 NUMBERS = st.one_of(
@@ -84,7 +85,7 @@ def fuzz(examples, **arguments):
     def decorate(check):
         profile = settings(
             max_examples=examples,
-            deadline=timedelta(seconds=60),  # a hang, even on a busy machine
+            deadline=timedelta(seconds=PATIENCE),  # a hang, even on a busy machine
             derandomize=examples < 1000,
             database=None,
             phases=[Phase.generate],  # shrinking may take minutes; add Phase.shrink to look into a failure

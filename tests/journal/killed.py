@@ -46,4 +46,4 @@ def child(folder: str, trial: int, begun: int) -> None:
 
 
 if __name__ == "__main__":
-    kill_children(child, longest=0.3, opening=5)
+    kill_children(child, "told", longest=0.3, opening=5)

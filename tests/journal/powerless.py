@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.rig.processes import PATIENCE
+
 SECTOR = 512
 CALLS = "openat,open,close,pwrite64,write,lseek,fdatasync,fsync,ftruncate,unlink,unlinkat,rename"
 SENDS = "writev,sendto,sendmsg"  # what a server does with sockets beside writing
@@ -37,7 +39,7 @@ def why_not() -> str | None:
         return "strace is needed: install Debian's strace"
     try:
         tried = subprocess.run(
-            ["strace", "-e", "trace=none", "true"], capture_output=True, text=True, timeout=60
+            ["strace", "-e", "trace=none", "true"], capture_output=True, text=True, timeout=PATIENCE
         )
     except OSError as problem:
         return f"strace cannot be run: {problem}"

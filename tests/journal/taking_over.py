@@ -13,6 +13,8 @@ import threading
 import time
 import traceback
 
+from tests.rig.killing import wait_for_words
+
 from weakfeedback.journal import Log
 from weakfeedback.journal.postgres import PostgresStore
 
@@ -70,8 +72,10 @@ def main(url: str, folder: str, kills: int, seed: int) -> None:
         with os.fdopen(reading) as owners:
             for kill in range(kills):
                 owner = int(owners.readline())
-                time.sleep(moments.uniform(0.0, 0.4))
                 pid = running.pop(owner)
+                if kill % 4:
+                    wait_for_words(f"{folder}/{owner}.told", pid)
+                time.sleep(moments.uniform(0.0, 0.4))
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
                 if kill + 1 < kills:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.rig.processes import PATIENCE
 
 from weakfeedback.journal import SqliteStore
 
@@ -14,7 +15,7 @@ from weakfeedback.journal import SqliteStore
 @pytest.mark.parametrize("trials", [25, pytest.param(300, marks=pytest.mark.slow)])
 def test_killed_at_any_moment_nothing_acknowledged_is_lost(trials, tmp_path):
     command = [sys.executable, "-m", "tests.journal.killed", str(tmp_path), str(trials), str(trials)]
-    subprocess.run(command, check=True, timeout=500, cwd=Path(__file__).parents[2])
+    subprocess.run(command, check=True, timeout=PATIENCE, cwd=Path(__file__).parents[2])
     assert [path.read_text() for path in tmp_path.glob("*.failed")] == []
     acknowledged = 0
     with SqliteStore.open(tmp_path / "runs.db", create=False) as store:

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.rig.pace import pace
+from tests.rig.processes import PATIENCE, wait_until
 
 import weakfeedback.journal
 from weakfeedback.journal import Log, SqliteStore, StoreUnavailable
@@ -91,7 +93,7 @@ class Watched:
     def write(self, rows, *, sync=True):
         self.entered.set()
         if self.gate is not None:
-            assert self.gate.wait(30)
+            assert self.gate.wait(PATIENCE)
         self.batches.append((len(rows), sync))
         if self.failing is not None:
             raise self.failing
@@ -105,11 +107,14 @@ class Watched:
         return self.store.last(learner)
 
 
-def wait_until(condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+def is_waiting(thread):
+    """Whether a thread is in the middle of a flush, and knows of no failure."""
+    frame = sys._current_frames().get(thread.ident)
+    while frame is not None:
+        if frame.f_code is Log.flush.__code__ and "pauses" in frame.f_locals:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def waiters(log, count, results):
@@ -138,12 +143,12 @@ def test_threads_that_wait_share_one_transaction(store):
     watched.gate = threading.Event()
     results = []
     threads = waiters(log, 1, results)
-    assert watched.entered.wait(30)
+    assert watched.entered.wait(PATIENCE)
     threads += waiters(log, 20, results)
     wait_until(lambda: log.last_seq == 20)
     watched.gate.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
     assert sorted(results) == list(range(21))
     assert watched.batches == [(1, True), (20, True)]
     assert [event.seq for event in store.events(1)] == list(range(21))
@@ -152,9 +157,11 @@ def test_threads_that_wait_share_one_transaction(store):
 def test_threads_that_go_on_and_on_share_their_transactions(store):
     """Who has just written must not write again, for itself alone, before those who wait."""
 
+    pause = 0.003 * pace()
+
     class Slow(Watched):
         def write(self, rows, *, sync=True):
-            time.sleep(0.003)
+            time.sleep(pause)
             super().write(rows, sync=False)
 
     log = Log(Slow(store), 1)
@@ -181,11 +188,10 @@ def test_a_failure_is_told_to_all_who_wait_and_the_next_flush_tries_again(store)
     watched.gate, watched.failing = threading.Event(), StoreUnavailable(errno.ENOSPC, "full")
     results = []
     threads = waiters(log, 20, results)
-    wait_until(lambda: log.last_seq == 19)
-    time.sleep(0.1)  # all of them wait now
+    wait_until(lambda: all(map(is_waiting, threads)))
     watched.gate.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
     assert len({id(problem) for problem in results}) == 20
     assert {(type(problem), str(problem), problem.errno) for problem in results} == {
         (StoreUnavailable, "full", errno.ENOSPC)
@@ -292,7 +298,7 @@ def in_thread(work):
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     if problems:
         raise problems[0]
@@ -401,7 +407,7 @@ def test_real_signals_lose_and_repeat_nothing(store):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
         stop.set()
-        thread.join(10)
+        thread.join(PATIENCE)
     assert not thread.is_alive()
     log.flush()
     events = list(store.events(1))

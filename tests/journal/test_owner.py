@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.rig.processes import printed
+from tests.rig.processes import PATIENCE, printed
 
 from weakfeedback.journal import Event, Log, OwnedElsewhere, SqliteStore, StoreUnavailable
 from weakfeedback.journal.owner import Owner
@@ -24,7 +24,7 @@ store = SqliteStore.open(sys.argv[1])
 log = Log(store, store.learners()[0].id)
 log.flush(log.append("note", {}))
 print("held", flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
 
 
@@ -103,7 +103,7 @@ def in_child(work):
             status = 0
         finally:
             os._exit(status)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
@@ -198,7 +198,7 @@ store.close()
 
 @needs_fork
 def test_children_forked_in_the_middle_of_commits_neither_hang_nor_harm(path):
-    said = printed("-W", "ignore", "-c", FORK, path, 40, timeout=100, cwd=ROOT)
+    said = printed("-W", "ignore", "-c", FORK, path, 40, cwd=ROOT)
     with SqliteStore.open(path) as store:
         assert store.last(1)[0] == int(said)
         assert store.integrity() == []
@@ -212,9 +212,9 @@ from weakfeedback.journal import SqliteStore
 store = SqliteStore.open(sys.argv[1])
 if os.fork() == 0:
     print("forked", flush=True)
-    time.sleep(20)
+    time.sleep(3600)
     os._exit(0)
-time.sleep(20)
+time.sleep(3600)
 """
     command = [sys.executable, "-c", code, str(path)]
     with subprocess.Popen(
@@ -243,7 +243,7 @@ if os.fork() == 0:
     sys.stdin.readline()
     del log, store
     sys.exit(0)  # not _exit: what is left is torn down, connections too
-time.sleep(20)
+time.sleep(3600)
 """
     command = [sys.executable, "-W", "ignore", "-c", code, str(path)]
     with subprocess.Popen(
@@ -305,5 +305,5 @@ def test_waiting_for_a_turn_is_not_a_deadlock_between_threads(path):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE)
         assert store.last(1)[0] == 399

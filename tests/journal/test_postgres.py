@@ -14,7 +14,7 @@ import pytest
 from tests.journal.pooler import Pooler
 from tests.journal.stores import InPostgres
 from tests.journal.test_owner import in_child, needs_fork
-from tests.rig.processes import printed, started, wait_until
+from tests.rig.processes import PATIENCE, printed, started, wait_until
 
 from weakfeedback.journal import (
     Event,
@@ -108,7 +108,7 @@ def test_a_standby_takes_over_when_the_owner_closes(place, store):
     note(store, by="first")
     assert standby.result is None
     store.close()
-    standby.join(30)
+    standby.join(PATIENCE)
     with standby.result as second:
         assert second.epoch == 2
         note(second, by="second")
@@ -120,7 +120,7 @@ def test_a_standby_takes_over_when_the_session_of_the_owner_ends(place, store):
     log = Log(store, 1)
     log.flush(log.append("note", {"by": "first"}))
     end_session(place, store)
-    standby.join(30)
+    standby.join(PATIENCE)
     with standby.result as second:
         log.append("note", {"by": "late"})
         for _ in range(2):
@@ -138,7 +138,7 @@ def test_waiting_can_be_ended_and_leaves_nothing(place, store):
     stop = threading.Event()
     standby = Waiting(place, stop.is_set)
     stop.set()
-    standby.join(30)
+    standby.join(PATIENCE)
     assert isinstance(standby.result, OwnedElsewhere)
     assert standby.result.args[0].endswith("and waiting was ended")
     assert place.raw("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == [(0,)]
@@ -204,7 +204,7 @@ def test_a_batch_waits_for_who_takes_over(place, store):
         time.sleep(0.3)
         assert result == []
         other.commit()
-        thread.join(30)
+        thread.join(PATIENCE)
     assert isinstance(result[0], OwnershipLost)
     assert bodies(place) == []
 
@@ -218,7 +218,7 @@ def test_a_server_that_crashes_has_lost_nothing(place, store, server):
     with place.open(read_only=True) as reader:
         assert reader.last(1)[0] == 19
         server.stop("immediate")
-        standby.join(30)
+        standby.join(PATIENCE)
         assert isinstance(standby.result, StoreUnavailable)
         log.append("note", {"late": True})
         with pytest.raises(OwnershipLost):
@@ -268,7 +268,7 @@ def test_an_owner_that_was_stopped_and_woken_cannot_write(place):
         place.raw(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' AND granted"
         )
-        standby.join(30)
+        standby.join(PATIENCE)
         with standby.result as second:
             log = Log(second, 1)
             log.flush(log.append("note", {"epoch": second.epoch}))
@@ -293,7 +293,7 @@ def test_owners_are_killed_and_standbys_lose_nothing(place, kills, tmp_path):
         str(kills),
         str(kills),
     ]
-    subprocess.run(command, check=True, timeout=600, cwd=ROOT)
+    subprocess.run(command, check=True, timeout=PATIENCE, cwd=ROOT)
     assert [path.read_text() for path in tmp_path.glob("*.failed")] == []
     with place.open() as store:
         assert store.integrity() == []
@@ -397,9 +397,9 @@ from weakfeedback.journal import open_store
 store = open_store(sys.argv[1])
 if os.fork() == 0:
     print("forked", flush=True)
-    time.sleep(60)
+    time.sleep(3600)
     os._exit(0)
-time.sleep(60)
+time.sleep(3600)
 """
     command = [sys.executable, "-W", "ignore", "-c", code, place.address]
     with subprocess.Popen(

@@ -38,4 +38,4 @@ def child(folder: str, trial: int, begun: int) -> None:
 
 
 if __name__ == "__main__":
-    kill_children(child, longest=0.4)
+    kill_children(child, "log", longest=0.4)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.live import inside
-from tests.rig.processes import printed
+from tests.rig.processes import PATIENCE, printed
 from tests.rig.threads import in_threads
 
 from weakfeedback.cascade import HanawalHeuristic, UssTs, UssUcb
@@ -311,13 +311,13 @@ def test_no_lock_is_held_while_a_stage_runs():
 
     def slow(x):
         inside.set()
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE)
         return x
 
     cascade = fixed(0, [slow, parity, parity])
     thread = threading.Thread(target=cascade, args=(1,))
     thread.start()
-    assert inside.wait(30)
+    assert inside.wait(PATIENCE)
     other = cascade.decide()  # would wait for ever if the call held the lock
     assert cascade.feedback(other.id, ["a"]) == "accepted"
     go_on.set()
@@ -330,7 +330,7 @@ def test_the_same_feedback_from_two_threads_is_learned_once():
     outcomes = []
 
     def compare(a, b):
-        both_compare.wait(30)  # neither has learned when the other looks
+        both_compare.wait(PATIENCE)  # neither has learned when the other looks
         return a == b
 
     cascade = fixed(1, compare=compare)

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from tests.rig.processes import PATIENCE
 
 import weakfeedback
 from weakfeedback.cascade import FixedArm, UssTs
@@ -93,7 +94,12 @@ def test_the_warning_of_prices_points_at_the_line_of_the_user_also_where_the_pac
     script.write_text("import weakfeedback\n\nweakfeedback.Cascade(2, [1, 5], 2)\n")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "linked")}
     run = subprocess.run(
-        [sys.executable, script], env=environment, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
     )
     assert f"{script}:3: UserWarning: at these prices" in run.stderr
 

@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from tests.rig.processes import PATIENCE
 
 from weakfeedback.cascade import HanawalHeuristic, UssUcb
 from weakfeedback.live import (
@@ -276,7 +277,7 @@ def test_a_slow_save_does_not_overwrite_a_later_one(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", slow_at_first)
     slow = threading.Thread(target=cascade.save, args=(path,))
     slow.start()
-    assert writing.wait(30)
+    assert writing.wait(PATIENCE)
     cascade(1)  # deciding and learning do not wait for the disk
     cascade.save(path)
     later_saved.set()

@@ -6,6 +6,7 @@ import threading
 import pytest
 from tests.live import inside
 from tests.live.kinds import KINDS
+from tests.rig.processes import PATIENCE
 
 from weakfeedback import Cascade
 from weakfeedback.journal import SqliteStore
@@ -42,7 +43,7 @@ def test_what_is_learned_while_another_thread_closes_is_in_the_journal(path):
 
     def slow_wait(wait):
         learned.set()
-        assert closed.wait(10)
+        assert closed.wait(PATIENCE)
         wait()
 
     def answer():
@@ -53,13 +54,13 @@ def test_what_is_learned_while_another_thread_closes_is_in_the_journal(path):
     def slow_snapshot(take):
         take()
         thread.start()
-        assert learned.wait(10)
+        assert learned.wait(PATIENCE)
 
     inside.replace_snapshot(cascade, slow_snapshot)
     inside.replace_wait(cascade, slow_wait)
     cascade.close()
     closed.set()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert told == ["accepted"]
     assert ("feedback", decision.id) in events(path)
 

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+from tests.rig.processes import PATIENCE
 
 from weakfeedback import Router
 from weakfeedback.datasets.answers import CHAINS, load_answers
@@ -116,18 +117,18 @@ def test_a_round_under_way_ends_with_the_models_it_was_decided_for():
 
     def slow(x):
         entered.set()
-        go_on.wait(10)
+        go_on.wait(PATIENCE)
         return "old"
 
     router = Router([lambda x: "small", slow], prices=[1, 20], error_cost=100)
     found = []
     thread = threading.Thread(target=lambda: found.append(router(0)))
     thread.start()
-    entered.wait(10)
+    entered.wait(PATIENCE)
     router.replace_model(1, lambda x: "new")
     router.remove_model(0)
     go_on.set()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert (found[0].label, found[0].cost, found[0].outputs) == ("old", 21, ("small", "old"))
     assert router(0).label == "new"
     assert router.comparisons == 0

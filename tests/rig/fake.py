@@ -32,10 +32,12 @@ class FakeUpstream(FakeModels):
     "no-finish", "error-event", "error-event:N", "no-usage", "usage-with-finish", "huge", "deep", "redirect", "gzip",
     "ok".
     ``always`` has one fault per model, for every call without a fault from ``faults``.
+    A model among ``held`` gives no answer, and of a stream no more than its start, until it is taken out.
     """
 
     faults: dict[str, list[str]] = field(default_factory=dict)
     always: dict[str, str] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)
     seen: list[Seen] = field(default_factory=list)
     keep: int = 10_000
 
@@ -85,6 +87,8 @@ class FakeUpstream(FakeModels):
         if await self._refuse(fault, send):
             return
         await asyncio.sleep(self.models[name].seconds)
+        if not body.get("stream"):
+            await self._released(name)
         completion = self.completion(name, body)
         if fault == "no-usage":
             del completion["usage"]
@@ -105,6 +109,10 @@ class FakeUpstream(FakeModels):
             await _break(fault)
         await _start(send, 200, [(b"content-length", str(len(data)).encode())])
         await send({"type": "http.response.body", "body": data})
+
+    async def _released(self, name):
+        while name in self.held:
+            await asyncio.sleep(0.01)
 
     async def _refuse(self, fault, send):
         """Whether a fault ends the call before any answer."""
@@ -144,6 +152,8 @@ class FakeUpstream(FakeModels):
             if kind in ("broken", "error-event") and k >= at:
                 break
             await asyncio.sleep(self.models[name].pause)
+            if k == 1:
+                await self._released(name)
         await send({"type": "http.response.body", "body": b""})
 
 

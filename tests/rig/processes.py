@@ -1,5 +1,6 @@
 """Processes that tests start: they hear Ctrl-C, get the time that a busy machine needs, and are always ended."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -55,8 +56,18 @@ def _interrupts_on() -> Iterator[None]:
 
 def wait_until(
     happened: Callable[[], Any], process: subprocess.Popen | None = None, pause: float = 0.02
-) -> None:
-    """Wait until something has happened, or the process has ended, or patience is at its end."""
+) -> Any:
+    """What ``happened()`` returns once that is true, or the process has ended."""
     deadline = time.monotonic() + PATIENCE
-    while not happened() and time.monotonic() < deadline and (process is None or process.poll() is None):
+    while not (found := happened()) and (process is None or process.poll() is None):
+        assert time.monotonic() < deadline, "it took too long"
         time.sleep(pause)
+    return found
+
+
+async def until(happened: Callable[[], Any]) -> None:
+    """Wait until something has happened, while others have the loop."""
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < deadline, "it took too long"
+        await asyncio.sleep(0.005)

@@ -5,6 +5,8 @@ import json
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from tests.rig.processes import PATIENCE
+
 from weakfeedback.serve.proxy.fake import truth
 
 QUESTION = "What is 17 * 23?"
@@ -53,7 +55,7 @@ def body_of(stream=False, question=QUESTION, model="support", **more):
 
 
 def connect(url):
-    return http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+    return http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)
 
 
 def send(connection, body, headers=None):

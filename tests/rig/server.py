@@ -6,11 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-START = 60.0  # seconds
+from tests.rig.processes import PATIENCE
 
 
 class Process:
@@ -62,7 +61,7 @@ class Process:
         return self._end()
 
     def _end(self) -> int:
-        status = self.process.wait(START)
+        status = self.process.wait(PATIENCE)
         self.process.stdout.close()
         self.errors.close()
         return status
@@ -81,7 +80,7 @@ class Client:
     """One connection, opened again when it breaks."""
 
     def __init__(self, port: int, headers: dict[str, str] | None = None) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START)
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         self.headers = headers or {}
 
     def __call__(self, method: str, path: str, data: Any = None, **headers: str) -> tuple[int, Any]:
@@ -102,12 +101,3 @@ class Client:
     def close(self) -> None:
         """Close the connection."""
         self.connection.close()
-
-
-def patiently(work: Any, seconds: float = START) -> Any:
-    """What ``work()`` returns once that is true."""
-    end = time.monotonic() + seconds
-    while not (found := work()):
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.02)
-    return found

@@ -7,6 +7,7 @@ import threading
 
 import uvicorn
 from tests.rig.harness import opener, quick
+from tests.rig.processes import PATIENCE
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.page.routes import page_of
@@ -47,7 +48,7 @@ def in_thread(manager):
     thread.start()
 
     def wait(work):
-        return asyncio.run_coroutine_threadsafe(work, loop).result(120)
+        return asyncio.run_coroutine_threadsafe(work, loop).result(PATIENCE)
 
     try:
         found = wait(manager.__aenter__())

@@ -3,6 +3,18 @@
 import threading
 from collections.abc import Callable
 
+import pytest
+
+
+def too_late(act: Callable[[], object], but: str) -> str:
+    """What the TimeoutError of ``act`` says: again where a busy machine held up the one who is quick, ``but``."""
+    said = but
+    while but in said:
+        with pytest.raises(TimeoutError) as caught:
+            act()
+        said = str(caught.value)
+    return said
+
 
 def in_threads(count: int, work: Callable[[int], None]) -> None:
     """Run ``work(n)`` for n = 0, ..., count - 1 in a thread each, all begun together; raise what one of them raised."""

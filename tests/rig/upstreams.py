@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import threading
-import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -11,6 +10,7 @@ import orjson
 import uvicorn
 from starlette.applications import Starlette
 from tests.rig.fake import FakeUpstream
+from tests.rig.processes import PATIENCE, wait_until
 
 from weakfeedback import Cascade, Router
 from weakfeedback.serve.app import Gate
@@ -24,11 +24,15 @@ from weakfeedback.serve.proxy.settings import read_proxied, read_upstreams
 from weakfeedback.serve.proxy.upstream import Upstream
 
 KEY = "test-key-of-the-upstream"
+NOBODY = 9  # a port where nobody listens, unlike one that was free a moment ago
 MODELS = {
     "small-7b": FakeModel("small-7b", 0.8, tokens=20),
     "medium-2": FakeModel("medium-2", 0.93, tokens=20),
     "large-5": FakeModel("large-5", 0.97, tokens=20),
 }
+
+
+LONG = dict.fromkeys(("connect", "first_byte", "chunk", "total"), PATIENCE)  # for what must arrive
 
 
 def stage(name, model, price, **more):
@@ -140,6 +144,17 @@ class LocalDecider:
         return [entry[0] for entry in self.told]
 
 
+def calling(*stages):
+    """Makes a decider for which these stages are always called."""
+
+    def make(proxied):
+        decider = LocalDecider(proxied)
+        decider.forced = stages
+        return decider
+
+    return make
+
+
 class ScriptedSteps(LocalDecider):
     """An adaptive learner that goes on until stage ``last``."""
 
@@ -186,30 +201,22 @@ class Running:
         server = uvicorn.Server(config)
         task = asyncio.run_coroutine_threadsafe(server.serve(sockets=[held]), self.loop)
         self._servers.append((server, task))
-        until(lambda: server.started)
+        wait_until(lambda: server.started)
         return held.getsockname()[1]
 
-    def call(self, work, seconds=30):
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
+    def call(self, work):
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
 
     def close(self):
         for server, _ in self._servers:
             server.should_exit = True
             server.force_exit = True
         for _, task in self._servers:
-            task.result(10)
+            task.result(PATIENCE)
         self.call(self.loop.shutdown_asyncgens())
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(10)
+        self._thread.join(PATIENCE)
         self.loop.close()
-
-
-def until(condition, seconds=10.0):
-    """Wait until something holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.005)
 
 
 class World:
@@ -231,9 +238,10 @@ def gated(proxy):
     return app
 
 
-def make_proxy(tables, port, timeout=None, retries=2, make_decider=LocalDecider, more_upstreams=None):
-    table = {"url": f"http://127.0.0.1:{port}/v1", "timeout": timeout or {}, "retries": retries}
-    upstreams = read_upstreams({"fake": table, **(more_upstreams or {})})
+def make_proxy(tables, port, retries=2, make_decider=LocalDecider, more_upstreams=None, hurried=None):
+    table = {"url": f"http://127.0.0.1:{port}/v1", "timeout": LONG, "retries": retries}
+    more = {"hurried": {**table, "timeout": hurried}} if hurried else more_upstreams or {}
+    upstreams = read_upstreams({"fake": table, **more})
     proxied = [read_proxied(f"learner[{k}]", entry, upstreams) for k, entry in enumerate(tables)]
     servers = {name: Upstream(settings, jitter=lambda: -0.45) for name, settings in upstreams.items()}
     decider = make_decider(proxied)
@@ -241,14 +249,18 @@ def make_proxy(tables, port, timeout=None, retries=2, make_decider=LocalDecider,
 
 
 @contextmanager
-def world(*tables, models=None, timeout=None, retries=2, make_decider=LocalDecider, fake=None, dead=False):
-    """Run a fake upstream and a proxy; with ``dead`` nothing listens where the upstream should be."""
+def world(*tables, models=None, hurried=None, retries=2, make_decider=LocalDecider, fake=None, dead=False):
+    """Run a fake upstream and a proxy; with ``dead`` nothing listens where the upstream should be.
+
+    The upstream is also named "hurried", with these limits of time: for models that never answer, not for those
+    that must.
+    """
     running = Running()
     try:
         fake = fake or FakeUpstream(models or MODELS)
         upstream_port = running.serve(fake)
-        used = free_port() if dead else upstream_port
-        proxy, decider = make_proxy(tables or [learner()], used, timeout, retries, make_decider)
+        used = NOBODY if dead else upstream_port
+        proxy, decider = make_proxy(tables or [learner()], used, retries, make_decider, hurried=hurried)
         port = running.serve(gated(proxy))
         try:
             yield World(running, fake, proxy, decider, upstream_port, port)

@@ -4,7 +4,7 @@ import json
 import re
 
 from tests.rig.chrome import chrome
-from tests.rig.harness import CASCADE, Caller, quick, run, serving
+from tests.rig.harness import CASCADE, Caller, quick, serving
 from tests.rig.sockets import listening
 
 from weakfeedback.serve.app import make_app
@@ -15,6 +15,7 @@ from weakfeedback.serve.page.routes import page_of
 SECRET = "a-token-that-is-long-enough"
 JSON = {"content-type": "application/json"}
 FORM = re.compile(rb'data-form="(\w*)"')
+COMPLETE = "document.readyState == 'complete'"  # before, no script of the page hears of a form that is sent
 
 
 def guarded():
@@ -30,42 +31,37 @@ async def log_in(call, secret):
     return cookie, FORM.search(page.body)[1].decode(), page.body.decode()
 
 
-def test_a_cookie_alone_changes_nothing(tmp_path):
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            await service.create("triage", CONFIG.validate_python({**CASCADE, "seed": 1}))
-            auth = guarded()
-            call = Caller(make_app(service, auth, **page_of(service, auth)))
-            body = json.dumps({"error_cost": 70}).encode()
-            cookie, form, page = await log_in(call, SECRET)
-            assert "Change prices" in page
-            other, _, looked = await log_in(call, SECRET + "2")
-            assert "Your access token may look only." in looked
-            assert "Change prices" not in looked
+async def test_a_cookie_alone_changes_nothing(tmp_path):
+    async with serving(tmp_path / "s.db") as (service, _):
+        await service.create("triage", CONFIG.validate_python({**CASCADE, "seed": 1}))
+        auth = guarded()
+        call = Caller(make_app(service, auth, **page_of(service, auth)))
+        body = json.dumps({"error_cost": 70}).encode()
+        cookie, form, page = await log_in(call, SECRET)
+        assert "Change prices" in page
+        other, _, looked = await log_in(call, SECRET + "2")
+        assert "Your access token may look only." in looked
+        assert "Change prices" not in looked
 
-            async def change(**headers):
-                sent = {**JSON, **{name.replace("_", "-"): value for name, value in headers.items()}}
-                reply = await call.raw("PATCH", "/v1/learners/triage/costs", body, sent)
-                return reply.status, reply.data.get("detail", "")
+        async def change(**headers):
+            sent = {**JSON, **{name.replace("_", "-"): value for name, value in headers.items()}}
+            reply = await call.raw("PATCH", "/v1/learners/triage/costs", body, sent)
+            return reply.status, reply.data.get("detail", "")
 
-            status, words = await change(**cookie)
-            assert status == 403
-            assert "a browser's cookie changes nothing without the page's own header" in words
-            assert (await change(**cookie, x_weakfeedback_form="0" * 64))[0] == 403
-            assert (await change(**cookie, x_weakfeedback_form="\xe9"))[0] == 403
-            theirs = auth.form_of(other["cookie"].partition("=")[2])
-            assert (await change(**cookie, x_weakfeedback_form=theirs))[0] == 403
-            assert (await change(**other, x_weakfeedback_form=theirs))[0] == 403  # it may look only
-            assert (await change(x_weakfeedback_form=form))[0] == 401
-            assert (await change(**cookie, x_weakfeedback_form=form, origin="http://elsewhere.example"))[
-                0
-            ] == 403
-            assert service.learner("triage").settings()["error_cost"] == CASCADE["error_cost"]
-            assert (await change(**cookie, x_weakfeedback_form=form))[0] == 200
-            assert (await change(authorization=f"Bearer {SECRET}"))[0] == 200
-            assert service.learner("triage").settings()["error_cost"] == 70
-
-    run(look())
+        status, words = await change(**cookie)
+        assert status == 403
+        assert "a browser's cookie changes nothing without the page's own header" in words
+        assert (await change(**cookie, x_weakfeedback_form="0" * 64))[0] == 403
+        assert (await change(**cookie, x_weakfeedback_form="\xe9"))[0] == 403
+        theirs = auth.form_of(other["cookie"].partition("=")[2])
+        assert (await change(**cookie, x_weakfeedback_form=theirs))[0] == 403
+        assert (await change(**other, x_weakfeedback_form=theirs))[0] == 403  # it may look only
+        assert (await change(x_weakfeedback_form=form))[0] == 401
+        assert (await change(**cookie, x_weakfeedback_form=form, origin="http://elsewhere.example"))[0] == 403
+        assert service.learner("triage").settings()["error_cost"] == CASCADE["error_cost"]
+        assert (await change(**cookie, x_weakfeedback_form=form))[0] == 200
+        assert (await change(authorization=f"Bearer {SECRET}"))[0] == 200
+        assert service.learner("triage").settings()["error_cost"] == 70
 
 
 CSV = "rules,small,expert,truth\nx,x,x,x\n" + 'x,y,"y",y\r\n' * 8 + '"a ""b"", c",y,y,"a ""b"", c"\n'
@@ -91,7 +87,7 @@ async def test_the_actions_in_a_browser(tmp_path):
         assert "stage_costs[2]" in await tab.run("document.querySelector('form.new output').textContent")
         await fill(tab, "form.new", prices="1, 2, 30", currency="EUR")
         await submit(tab, "form.new")
-        await tab.until_true("location.pathname == '/learners/triage' && document.readyState == 'complete'")
+        await tab.until_true(f"{COMPLETE} && location.pathname == '/learners/triage'")
         assert service.learner("triage").settings()["stage_costs"] == [1, 2, 30]
         for width in (1280, 390):
             await tab.open(address + "/learners/triage", width=width)
@@ -101,7 +97,9 @@ async def test_the_actions_in_a_browser(tmp_path):
         prices = "[data-method=PATCH]"
         await fill(tab, prices, error_cost=55)
         await submit(tab, prices)
-        await tab.until_true("document.querySelector('[name=error_cost]')?.defaultValue == '55.0'")
+        await tab.until_true(
+            f"{COMPLETE} && document.querySelector('[name=error_cost]')?.defaultValue == '55.0'"
+        )
         assert service.learner("triage").settings()["error_cost"] == 55
         for _ in range(3):
             decided = await service.decide("triage")
@@ -132,7 +130,7 @@ async def test_a_promise_is_made_and_changed_in_a_browser(tmp_path):
         await tab.open(address + "/")
         await fill(tab, "form.new", name="support", names="small, large", prices="1, 20", agree=95)
         await submit(tab, "form.new")
-        await tab.until_true("location.pathname == '/learners/support' && document.readyState == 'complete'")
+        await tab.until_true(f"{COMPLETE} && location.pathname == '/learners/support'")
         assert service.learner("support").settings()["agree"] == 0.95
         for k in range(60):
             decided = await service.decide("support", DecideRequest(group="ab"[k % 2]))
@@ -148,9 +146,10 @@ async def test_a_promise_is_made_and_changed_in_a_browser(tmp_path):
         assert await tab.run(f"[...{rows}].map((row) => row.cells[0].textContent)") == ["a", "b"]
         await fill(tab, "[data-method=PATCH]", agree=98)
         await submit(tab, "[data-method=PATCH]")
-        await tab.until_true("document.querySelector('#change [name=agree]')?.defaultValue == '98'")
+        await tab.until_true(
+            f"{COMPLETE} && document.querySelector('#change [name=agree]')?.defaultValue == '98'"
+        )
         assert service.learner("support").settings()["agree"] == 0.98
-        await tab.until_true("document.readyState == 'complete'")
         await tab.run("document.querySelector('#recent [data-why]').click()")
         await tab.until_true("document.querySelector('#recent .told li') !== null")
         words = await tab.run("document.querySelector('#recent .told').textContent")
@@ -161,7 +160,7 @@ async def test_a_promise_is_made_and_changed_in_a_browser(tmp_path):
             before = await tab.run(f"document.querySelector('#change [name={name}]').value")
             await submit(tab, f"form:has([name={name}])")
             changed = f"document.querySelector('#change [name={name}]')?.value != '{before}'"
-            await tab.until_true(f"document.readyState == 'complete' && {changed}")
+            await tab.until_true(f"{COMPLETE} && {changed}")
             badge = await tab.run("document.getElementById('badges').textContent")
             assert words in badge
         assert service.learner("support").settings()["shadow"] is True

@@ -7,6 +7,7 @@ import json
 import pytest
 from tests.rig.chrome import chrome
 from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, quick
+from tests.rig.processes import until
 from tests.rig.sockets import listening
 
 from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackRequest, TellRequest
@@ -70,7 +71,10 @@ async def test_the_page_in_a_browser(tmp_path):
         await check_live(tab, address)
         await check_narrow(tab, address)
         load.cancel()
+        await asyncio.gather(load, return_exceptions=True)
+        await until(lambda: all(one.committed == one.seq for one in service.learners.values()))
         await check_numbers(tab, service, address)
+        await check_week(tab, address)
         await check_without_script(tab, service, address)
 
 
@@ -122,7 +126,6 @@ async def check_narrow(tab, address):
 
 async def check_numbers(tab, service, address):
     """What is shown is what the report says."""
-    await asyncio.sleep(0.3)
     report = await service.report("triage")
     await tab.open(address + "/learners/triage")
     shown = await tab.run("document.getElementById('main').innerText")
@@ -138,6 +141,23 @@ async def check_numbers(tab, service, address):
     assert view.amount(report["saved"]["amount"], "<b>EUR") in row
 
 
+async def check_week(tab, address):
+    """What a young learner has so far is in its charts of 7 days, as dots: one step makes no line."""
+    coloured = """[...document.querySelectorAll('.chart canvas')].map((one) => {
+        const seen = one.getContext('2d').getImageData(0, 0, one.width, one.height).data;
+        let found = 0;
+        for (let k = 0; k < seen.length; k += 4) {
+            const shades = [seen[k], seen[k + 1], seen[k + 2]];
+            found += seen[k + 3] > 200 && Math.max(...shades) - Math.min(...shades) > 50;
+        }
+        return found;
+    })"""
+    for span in ("1d", "7d"):
+        await tab.open(f"{address}/learners/mail?span={span}")
+        await tab.until_true("document.querySelectorAll('.chart canvas').length === 2")
+        await tab.until_true(f"{coloured}.every((found) => found > 20)")
+
+
 async def check_without_script(tab, service, address):
     """Tables have all numbers."""
     report = await service.report("triage")
@@ -148,6 +168,22 @@ async def check_without_script(tab, service, address):
     assert (
         view.amount(report["spent"], "<b>EUR").replace("<", "&lt;").replace(">", "&gt;") in page["outerHTML"]
     )
+    # the lines of one client are shown; a click on another shows its lines instead
+    sizes = []
+    for choice in ("lang-1", "lang-2"):
+        tree = await tab.send("DOM.getDocument")
+        found = await tab.send(
+            "DOM.querySelector", nodeId=tree["root"]["nodeId"], selector=f"label[for={choice}]"
+        )
+        await tab.send("DOM.scrollIntoViewIfNeeded", nodeId=found["nodeId"])
+        box = (await tab.send("DOM.getBoxModel", nodeId=found["nodeId"]))["model"]["content"]
+        at = {"x": (box[0] + box[2]) / 2, "y": (box[1] + box[5]) / 2, "button": "left", "clickCount": 1}
+        await tab.send("Input.dispatchMouseEvent", type="mousePressed", **at)
+        await tab.send("Input.dispatchMouseEvent", type="mouseReleased", **at)
+        panes = await tab.send("DOM.querySelectorAll", nodeId=tree["root"]["nodeId"], selector=".tabs pre")
+        boxes = [await tab.send("DOM.getContentQuads", nodeId=one) for one in panes["nodeIds"]]
+        sizes.append([len(one["quads"]) for one in boxes])
+    assert sizes == [[1, 0], [0, 1]]
     layout = await tab.send("Page.getLayoutMetrics")
     assert layout["cssContentSize"]["height"] > 1000
     assert tab.complaints() == []

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER
+from tests.rig.processes import PATIENCE
 from tests.rig.sockets import Chaos, in_thread, listening
 
 from weakfeedback import FeedbackConflict, UnknownDecision
@@ -125,7 +126,7 @@ def insist(work):
 
 def play_rounds(address, name, worker, rounds, results):
     dice = random.Random(worker)
-    with Client(address, timeout=10) as client:
+    with Client(address, timeout=PATIENCE) as client:
         learner = client.learner(name)
         for n in range(rounds):
             key = f"{worker}-{n}"

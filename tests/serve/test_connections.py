@@ -6,16 +6,19 @@ import socket
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.rig.harness import CASCADE, quick, serving
-from tests.rig.server import Client, Process, patiently
+from tests.rig.processes import PATIENCE, until, wait_until
+from tests.rig.server import Client, Process
 
 from weakfeedback.serve import auth as auth_module
+from weakfeedback.serve import server as server_module
 from weakfeedback.serve.auth import Auth, Token
 from weakfeedback.serve.limits import CONNECTIONS_LIMIT, is_name
 from weakfeedback.serve.page.routes import templates
-from weakfeedback.serve.server import room_for
+from weakfeedback.serve.server import Config, HttpServer, Patient, room_for
 
 
 def is_closed(one: socket.socket) -> bool:
@@ -34,13 +37,13 @@ def test_silent_connections_take_nothing_from_others(tmp_path: Path) -> None:
     with contextlib.ExitStack() as ends, Process(tmp_path, descriptors=256) as server:
         silent = []
         for n in range(300):
-            silent.append(ends.enter_context(socket.create_connection(("127.0.0.1", server.port), 10)))
+            silent.append(ends.enter_context(socket.create_connection(("127.0.0.1", server.port), PATIENCE)))
             if n % 50 == 49:
                 call = Client(server.port)  # a new connection each time
                 assert call("PUT", "/v1/learners/t", CASCADE)[0] in (200, 201)
                 assert call("POST", "/v1/learners/t/decide", {})[0] == 200
                 call.close()
-        patiently(lambda: sum(map(is_closed, silent)) >= 140, 20)  # the oldest made room
+        wait_until(lambda: sum(map(is_closed, silent)) >= 140)  # the oldest made room
         call = Client(server.port)
         assert call("GET", "/v1/learners/t")[1]["pending"] == 6
         call.close()
@@ -50,23 +53,42 @@ def test_silent_connections_take_nothing_from_others(tmp_path: Path) -> None:
 def test_connections_that_say_nothing_are_closed(tmp_path: Path) -> None:
     with contextlib.ExitStack() as ends, Process(tmp_path, "--patience", "1") as server:
         where = ("127.0.0.1", server.port)
-        silent = [ends.enter_context(socket.create_connection(where, 10)) for _ in range(20)]
-        patiently(lambda: all(map(is_closed, silent)), 20)
+        silent = [ends.enter_context(socket.create_connection(where, PATIENCE)) for _ in range(20)]
+        wait_until(lambda: all(map(is_closed, silent)))
         assert server.stop() == 0
     told = (tmp_path / "errors").read_text()
     assert "that had said nothing for 1 seconds" in told
     assert len(told.splitlines()) == 1  # once a minute
 
 
-def test_a_request_after_a_silence_has_its_whole_time(tmp_path: Path) -> None:
-    with contextlib.ExitStack() as ends:
-        server = ends.enter_context(Process(tmp_path, "--patience", "3"))
-        one = ends.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
-        time.sleep(1.5)
-        one.sendall(b"GET /health/live HTTP/1.1\r\n")
-        time.sleep(2.0)  # more than the patience since the connection was made
-        one.sendall(b"Host: localhost\r\n\r\n")
-        assert one.recv(100).startswith(b"HTTP/1.1 200")
+@pytest.mark.parametrize(
+    ("later", "answer"), [(600.0, b"200 OK"), (1001.0, b"408 The request took too long")]
+)
+async def test_a_request_after_a_silence_has_its_whole_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: float, answer: bytes
+) -> None:
+    clock = SimpleNamespace(passed=0.0, monotonic=lambda: time.monotonic() + clock.passed)
+    monkeypatch.setattr(server_module, "time", clock)
+
+    async with serving(tmp_path / "s.db") as (service, call):
+        config = Config(call.app, http=Patient, port=0, lifespan="off", log_config=None, ws="none")
+        server = HttpServer(config, service, patience=1000.0)
+        task = asyncio.ensure_future(server._serve())
+        await until(lambda: server.started)
+        where = server.servers[0].sockets[0].getsockname()
+        reader, writer = await asyncio.open_connection(*where)
+        await until(lambda: server.server_state.connections)
+        (connection,) = server.server_state.connections
+        clock.passed += 600.0
+        writer.write(b"GET /health/live HTTP/1.1\r\n")
+        await until(lambda: not connection.is_silent)
+        clock.passed += later  # more than the patience since the connection was made
+        await server.on_tick(0)
+        writer.write(b"Host: localhost\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 " + answer)
+        writer.close()
+        server.should_exit = True
+        await task
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit of descriptors there")
@@ -113,7 +135,7 @@ async def test_who_waits_for_having_failed_takes_no_place(
             asyncio.ensure_future(call("GET", "/v1/learners", authorization="Bearer wrong"))
             for _ in range(60)
         ]
-        await asyncio.sleep(0.1)
+        await until(lambda: sum(one.done() for one in strangers) >= 20)
         for _ in range(20):
             assert (await call("GET", "/v1/learners", **right)).status == 200
         statuses = [reply.status for reply in await asyncio.gather(*strangers)]

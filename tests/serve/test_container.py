@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.rig.server import START, Client, patiently
+from tests.rig.processes import PATIENCE, wait_until
+from tests.rig.server import Client
 from tests.rig.upstreams import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -94,7 +95,7 @@ def test_the_image_serves_without_rights_on_a_read_only_root(tmp_path, python):
     with said.open("w") as out:
         served = subprocess.Popen(apart(tmp_path, script), stdout=out, stderr=out)
     try:
-        patiently(lambda: "serves 0 learners" in said.read_text() or served.poll() is not None)
+        wait_until(lambda: "serves 0 learners" in said.read_text() or served.poll() is not None)
         assert served.poll() is None, said.read_text()
         lines = Path(f"/proc/{served.pid}/status").read_text().splitlines()
         status = dict(line.split(":\t", 1) for line in lines)
@@ -106,12 +107,12 @@ def test_the_image_serves_without_rights_on_a_read_only_root(tmp_path, python):
         call.close()
         assert healthy(port)
         served.terminate()
-        assert served.wait(START) == 0
+        assert served.wait(PATIENCE) == 0
         assert not healthy(port)
         assert (tmp_path / "data" / "weakfeedback.db").stat().st_uid == UID
     finally:
         served.kill()
-        served.wait(START)
+        served.wait(PATIENCE)
 
 
 def healthy(port):

@@ -162,7 +162,19 @@ def test_it_goes_on_from_its_state():
     assert whole.state() == parts.state()
     assert whole.rows() == parts.rows()
     assert whole.rows()[0]["alarms"] == 1
-    assert [pair for _, pair in whole.marks()] == [(0, 2)]
+    assert [(alarm.pair, alarm.more) for alarm in whole.marks()] == [((0, 2), True)]
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.1, 0.5), (0.6, 0.2), (0.0, 0.3), (1.0, 0.6)])
+def test_an_alarm_says_which_way(before, after):
+    rng, detector = np.random.default_rng(4), Detector()
+    stream = [*(rng.random(400) < before).tolist(), *(rng.random(300) < after).tolist()]
+    for at, x in enumerate(stream):
+        detector.add(x, at)
+    assert detector.more == [after > before]
+    # the state of a version that did not note it
+    again = Detector.from_state(detector.state()[:5])
+    assert (again.alarms, again.more) == (detector.alarms, [None])
 
 
 def test_alarms_are_remembered_in_bounded_memory():
@@ -175,7 +187,8 @@ def test_alarms_are_remembered_in_bounded_memory():
 
 
 @pytest.mark.parametrize(
-    "state", [None, 3, [1], [1, 2, [0.5], [], 0], ["a", 0, [], [], 0], [300, 4, [1.0], [], 0]]
+    "state",
+    [None, 3, [1], [1, 2, [0.5], [], 0], [1, 2, [], [5], 0, []], ["a", 0, [], [], 0], [300, 4, [1.0], [], 0]],
 )
 def test_a_wrong_state_is_refused(state):
     with pytest.raises(ValueError, match="not the state"):

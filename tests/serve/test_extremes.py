@@ -53,7 +53,14 @@ MAKES: dict[str, dict[str, Any]] = {
     "drift": {"kind": "cascade", "policy": "USS-TS-drift", **COSTS, **OWN},
     "labels": {"kind": "cascade", **LABELS, **COSTS, **OWN},
     "number": {"kind": "cascade", "compare": {"type": "number", "scale": 2.0}, **COSTS, **OWN},
+    "squares": {
+        "kind": "cascade",
+        "compare": {"type": "number", "scale": 2.0, "loss": "squared"},
+        **COSTS,
+        **OWN,
+    },
     "context": {"kind": "contextual", "keep": 200, **COSTS, **OWN},
+    "apart": {"kind": "contextual", "keep": 200, "compare": {"type": "number", "scale": 2.0}, **COSTS, **OWN},
     "adaptive": {"kind": "adaptive", **COSTS, **OWN},
     "router": {"kind": "router", **ROUTED, **OWN},
     "looks": {"kind": "router", **ROUTED, "context": ["task"], "conversation_ttl": 60.0, **OWN},
@@ -114,11 +121,11 @@ def requests() -> Iterator[tuple[str, str, str, Any]]:
                 yield name, "POST", "/decisions/ID/feedback", {**fed, "failed": [0]}
             if name == "labels":
                 yield name, "POST", "/decisions/ID/feedback", {**fed, "label": 1, "label_cost": 0.5}
-            if name == "number":
+            if "compare" in made:
                 yield name, "POST", "/decisions/ID/feedback", {"distance": "FAR"}
             else:
                 yield name, "POST", "/decisions/ID/feedback", {"differ": "DIFFER"}
-        if name in ("cascade", "router", "number"):
+        if name in ("cascade", "router", "number", "squares"):
             size = len(made.get("stages", made.get("models", ())))
             yield name, "POST", "/warm-start", {"outputs": [[1.0] * size, [1.0] * (size - 1) + [2.0]]}
         if name in ("cascade", "router"):

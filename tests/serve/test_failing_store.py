@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.rig.harness import CASCADE, Caller, opener, quick, run, serving, until
+from tests.rig.harness import CASCADE, Caller, opener, quick, run, serving
+from tests.rig.processes import PATIENCE, until, wait_until
 from tests.serve.test_mutants import Gated
 
 from weakfeedback.journal.events import OwnedElsewhere, StoreUnavailable
@@ -89,11 +90,11 @@ async def test_who_leaves_during_a_commit_takes_nobody_along(tmp_path: Path) -> 
         gate.clear()
         ask = lambda: call("POST", PLACE + "/decide", {}, idempotency_key="k")  # noqa: E731
         leaving = asyncio.ensure_future(ask())
-        await asyncio.sleep(0.02)
+        await until(lambda: plan.get("waits"))
         staying = [asyncio.ensure_future(work) for work in (ask(), call("GET", PLACE))]
         await asyncio.sleep(0.02)
         leaving.cancel()
-        await asyncio.sleep(0.02)
+        await asyncio.gather(leaving, return_exceptions=True)
         assert leaving.cancelled()
         assert not any(task.done() for task in staying)
         gate.set()
@@ -140,7 +141,7 @@ async def test_nobody_is_told_of_a_step_in_a_thread_before_its_commit(
     def slowly(learner: learner_module.Learner, *arguments: Any) -> Any:
         result = learn(learner, *arguments)
         taken.set()
-        assert gate.wait(5)
+        assert gate.wait(PATIENCE)
         return result
 
     learn = learner_module.Learner.feedback
@@ -193,7 +194,7 @@ async def test_who_leaves_while_a_learner_is_made_leaves_no_half_of_it(tmp_path:
     class Slow(Broken):
         def create_learner(self, *arguments: Any) -> Any:
             making.set()
-            assert gate.wait(5)
+            assert gate.wait(PATIENCE)
             return self._store.create_learner(*arguments)
 
     async with serving(tmp_path / "s.db", wrap=lambda store: Slow(store, {"fail": ""})) as (_, call):
@@ -212,7 +213,7 @@ async def test_a_store_that_fails_when_a_standby_takes_over_ends_nothing(tmp_pat
 
     def owned_elsewhere(wait: bool = False, stop: Any = None, **more: Any) -> Any:
         if wait:
-            assert free.wait(20)
+            assert free.wait(PATIENCE)
         elif not free.is_set():
             raise OwnedElsewhere("s.db: another process owns it")
         opened.append(more.get("read_only", False))
@@ -271,7 +272,7 @@ def test_a_full_disk_is_survived_by_the_real_server(tmp_path: Path) -> None:
     """The store's file may grow to a limit; beyond it the kernel refuses, and lifting the limit heals."""
     import resource
 
-    from tests.rig.server import Client, Process, patiently
+    from tests.rig.server import Client, Process
 
     # without bytecode: Python 3.13.0 would keep that of a module that it could write in part only
     with Process(tmp_path, env={"PYTHONDONTWRITEBYTECODE": "1"}) as server:
@@ -289,7 +290,7 @@ def test_a_full_disk_is_survived_by_the_real_server(tmp_path: Path) -> None:
         assert (status, told["code"]) == (503, "store_unavailable")
         assert call("GET", "/health/ready")[0] == 503
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
-        patiently(lambda: call("GET", "/health/ready")[0] == 200)
+        wait_until(lambda: call("GET", "/health/ready")[0] == 200)
         status, told = call("POST", PLACE + "/decide", {})
         assert status == 200
         assert told["id"] > max(kept)

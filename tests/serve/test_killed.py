@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from tests.rig.histories import LEARNERS, answer
 from tests.rig.postgres import Cluster
-from tests.rig.server import Client, Process, patiently
+from tests.rig.processes import wait_until
+from tests.rig.server import Client, Process
 
 from weakfeedback.journal import open_store
 from weakfeedback.journal.recover import Checked
@@ -173,14 +174,17 @@ def check(place: Path | str, told: Told) -> dict[str, int]:
         assert all(isinstance(one, Checked) and not one.problems for one in check_store(store))
         assert recover_all(store).differences == 0
     kinds = Counter(fact[0] for fact in told.facts)
-    assert set(kinds) >= {"decide", "begin", "tell", "feedback"}
+    assert set(kinds) >= KINDS
     return {"facts": len(told.facts), "events": len(found), "broken": told.broken, **kinds}
+
+
+KINDS = {"decide", "begin", "tell", "feedback"}
 
 
 def more(told: Told, count: int) -> None:
     """Wait for so many further facts."""
     before = len(told.facts)
-    patiently(lambda: told.faults or len(told.facts) >= before + count)
+    wait_until(lambda: told.faults or len(told.facts) >= before + count)
 
 
 def kill_often(folder: Path, times: int, address: str | None = None) -> dict[str, int]:
@@ -199,6 +203,7 @@ def kill_often(folder: Path, times: int, address: str | None = None) -> dict[str
                 server = stack.enter_context(Process(folder, *options))
                 told.port = server.port
             more(told, 5)
+            wait_until(lambda: told.faults or {fact[0] for fact in [*told.facts]} >= KINDS)
         assert server.stop() == 0
     return check(address or folder / "weakfeedback.db", told)
 

@@ -2,9 +2,13 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, serving
+
+from weakfeedback import Cascade, ContextualCascade
+from weakfeedback.live.report import plain
 
 
 async def test_a_cascade_is_made_asked_and_taught(tmp_path: Path) -> None:
@@ -85,3 +89,72 @@ async def test_ids_that_were_never_given_are_not_looked_for(
         for id in (0, 1, 2, 10**17):
             await call("GET", f"/v1/learners/t/decisions/{id}")
         assert looked == [1]
+
+
+@pytest.mark.parametrize("loss", [None, "squared"])
+@pytest.mark.parametrize("kind", ["cascade", "contextual"])
+async def test_answers_that_are_numbers_are_learned_as_by_the_live_object(
+    tmp_path: Path, kind: str, loss: str | None
+) -> None:
+    """Outputs, distances and warm starts; the same decisions and report, also after a restart."""
+    prices, power = ([1.0, 4.0, 9.0], 12.0), 2 if loss else 1
+
+    def apart(a: float, b: float) -> float:
+        return min((abs(a - b) / 2.0) ** power, 1.0)
+
+    told: dict[str, Any] = {"loss": loss, "scale": 2.0} if loss else {"metric": apart}
+    contexts = [[0.1 * (n % 9), -0.5] for n in range(30)]
+    answers = [[float(n % 3), n % 3 + 0.2, 1.5] for n in range(30)]
+    live: Any
+    if kind == "cascade":
+        live, rows = Cascade(3, *prices, seed=5, **told), {"outputs": answers[:3]}
+        live.warm_start(answers[:3])
+    else:
+        live = ContextualCascade(3, *prices, seed=5, **told)
+        rows = {"outputs": answers[:3], "contexts": contexts[:3]}
+        live.warm_start(contexts[:3], answers[:3])
+    stages: dict[str, Any] = {"stages": ["a", "b", "c"], "stage_costs": prices[0], "error_cost": prices[1]}
+    compare = {"type": "number", "scale": 2.0} | ({"loss": loss} if loss else {})
+    path, seen = tmp_path / "s.db", []
+    for part in (range(15), range(15, 30)):
+        async with serving(path) as (service, call):
+            if part[0] == 0:
+                made = {"kind": kind, **stages, "compare": compare, "seed": 5}
+                assert (await call("PUT", "/v1/learners/n", made)).status == 201
+                assert (await call("POST", "/v1/learners/n/warm-start", rows)).status == 200
+            for n in part:
+                given = {"context": contexts[n]} if kind == "contextual" else {}
+                decided = (await call("POST", "/v1/learners/n/decide", given)).data
+                twin = live.decide(contexts[n]) if given else live.decide()
+                assert decided["stage"] == twin.arm
+                said = answers[n][: twin.arm + 1]
+                live.feedback(twin.id, said)
+                far = [apart(a, b) for k, a in enumerate(said) for b in said[k + 1 :]]
+                fed = {"distance": far} if n % 2 else {"outputs": said}
+                reply = await call("POST", f"/v1/learners/n/decisions/{decided['id']}/feedback", fed)
+                assert reply.data["result"] == "accepted", reply.data
+                seen.append(twin.arm)
+            report = (await call("GET", "/v1/learners/n/report")).data
+            assert report["policy"] == "USS-mean"
+            shown = str(service.learners["n"].live.report())
+    assert report["rounds"] == 30
+    assert len(set(seen)) > 1
+    words = live.report()
+    assert report["details"]["disagreement"] == plain(words.disagreement)
+    assert ("calibrated" in shown) == (loss is not None)
+
+
+async def test_a_loss_that_a_kind_cannot_take_is_refused(tmp_path: Path) -> None:
+    squared = {"compare": {"type": "number", "scale": 2.0, "loss": "squared"}}
+    wrong = {
+        "compare.loss must be left out for a router": {**ROUTER, **squared},
+        "compare must be exact or text": {**CONTEXTUAL, "kind": "adaptive", **squared},
+        "options must leave out scale": {**CONTEXTUAL, **squared, "options": {"scale": 1.0}},
+        "options must be those of the policy, got 'loss'": {**CONTEXTUAL, "options": {"loss": "squared"}},
+        "compare.loss must be": {**CASCADE, "compare": {"type": "number", "scale": 2.0, "loss": "cubic"}},
+    }
+    async with serving(tmp_path / "s.db") as (_, call):
+        for words, config in wrong.items():
+            reply = await call("PUT", "/v1/learners/n", config)
+            assert (reply.status, reply.data["code"]) == (422, "invalid"), reply.data
+            assert words in reply.data["detail"]

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.rig.harness import run
+from tests.rig.processes import until
 
 from weakfeedback.serve.line import FRAME, LARGEST, AnsweringLine, AskingLine, Frames, NoLine, pairs_of
 
@@ -44,34 +44,30 @@ class Noted(Frames):
         self.found.append(frame)
 
 
-def test_frames_arrive_whole_however_they_are_cut():
-    async def play():
-        one = Noted()
-        sent = [(1, 200, [b"a", b"b: c"], b"\n\x00" * 40), (2, 0, [b""], b""), (7, 503, [b"x" * 300], b"{}")]
-        for frame in sent:
-            one.put(*frame)
-        await asyncio.sleep(0)
-        written = one.transport.written
-        for size in (1, 7, 64, len(written)):
-            other = Noted()
-            for place in range(0, len(written), size):
-                other.data_received(written[place : place + size])
-            assert other.found == sent
-        other.data_received(FRAME.pack(LARGEST, 1, 1, 0))
-        assert other.transport.is_over
-
-    run(play())
+async def test_frames_arrive_whole_however_they_are_cut():
+    one = Noted()
+    sent = [(1, 200, [b"a", b"b: c"], b"\n\x00" * 40), (2, 0, [b""], b""), (7, 503, [b"x" * 300], b"{}")]
+    for frame in sent:
+        one.put(*frame)
+    await asyncio.sleep(0)
+    written = one.transport.written
+    for size in (1, 7, 64, len(written)):
+        other = Noted()
+        for place in range(0, len(written), size):
+            other.data_received(written[place : place + size])
+        assert other.found == sent
+    other.data_received(FRAME.pack(LARGEST, 1, 1, 0))
+    assert other.transport.is_over
 
 
 async def answer(scope, receive, send):
-    """Answer after as many milliseconds as the path says, with what was given; or never."""
+    """Answer with what was given, or never."""
     body = (await receive())["body"]
     if scope["path"] == "/never":
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
     if scope["path"] == "/fault":
         await send({"type": "http.response.start", "status": 200, "headers": []})
         raise ValueError("a fault")
-    await asyncio.sleep(float(scope["path"][1:]) / 1e3)
     told = dict(scope["headers"])[b"told"]
     assert scope["weakfeedback.passed"] is True
     assert scope["query_string"] == b"q=1"
@@ -112,66 +108,58 @@ def asked_of(line, head, body=b""):
     return future
 
 
-def test_answers_come_in_any_order_and_who_leaves_answers_what_was_asked():
-    async def play():
-        async with between(answer) as (line, lines):
-            asked = [
-                asked_of(line, [b"/%d" % wait, b"q=1", b"told", b"%d" % wait], b"body%d" % wait)
-                for wait in (150, 0, 20)
-            ]
-            done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-            assert asked[0] not in done
-            (other,) = lines
-            other.leave()
-            for wait, future in zip((150, 0, 20), asked):
-                status, flat, body = await future
-                length = b"content-length", b"%d" % len(body)
-                assert (status, body) == (201, b"body%d" % wait)
-                assert pairs_of(flat) == [(b"told", b"%d" % wait), length]
-            assert line.is_left
-            while lines:  # the line is closed once all is answered
-                await asyncio.sleep(0.01)
+async def test_answers_come_in_any_order_and_who_leaves_answers_what_was_asked():
+    late = asyncio.Event()
 
-    run(play())
+    async def in_time(scope, receive, send):
+        if scope["path"] == "/late":
+            await late.wait()
+        await answer(scope, receive, send)
+
+    async with between(in_time) as (line, lines):
+        paths = (b"/late", b"/soon", b"/now")
+        asked = [asked_of(line, [path, b"q=1", b"told", path], b"body" + path) for path in paths]
+        await asyncio.wait(asked[1:])
+        assert not asked[0].done()
+        (other,) = lines
+        other.leave()
+        late.set()
+        for path, future in zip(paths, asked):
+            status, flat, body = await future
+            assert (status, body) == (201, b"body" + path)
+            assert pairs_of(flat) == [(b"told", path), (b"content-length", b"%d" % len(body))]
+        assert line.is_left
+        await until(lambda: not lines)  # the line is closed once all is answered
 
 
-def test_a_request_that_fails_halfway_is_answered(caplog):
-    async def play():
-        async with between(answer) as (line, _):
-            assert await asked_of(line, [b"/fault", b""]) == (500, [b"content-length", b"0"], b"")
-
-    run(play())
+async def test_a_request_that_fails_halfway_is_answered(caplog):
+    async with between(answer) as (line, _):
+        assert await asked_of(line, [b"/fault", b""]) == (500, [b"content-length", b"0"], b"")
     assert "ValueError: a fault" in caplog.text
 
 
-def test_who_waits_is_told_that_the_line_has_ended():
-    async def play():
-        async with between(answer) as (line, lines):
-            asked = asked_of(line, [b"/never", b""])
-            await asyncio.sleep(0.05)
-            (other,) = lines
-            other.transport.abort()
-            assert await asked is None
-            assert line.is_left
-
-    run(play())
+async def test_who_waits_is_told_that_the_line_has_ended():
+    async with between(answer) as (line, lines):
+        asked = asked_of(line, [b"/never", b""])
+        await until(lambda: lines)
+        (other,) = lines
+        other.transport.abort()
+        assert await asked is None
+        assert line.is_left
 
 
-def test_who_makes_no_lines_refuses_and_nobody_is_not_reached():
-    async def play():
-        async def plain(reader, writer):
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n")
-            writer.close()
+async def test_who_makes_no_lines_refuses_and_nobody_is_not_reached():
+    async def plain(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
 
-        server = await asyncio.start_server(plain, "127.0.0.1", 0)
-        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        with pytest.raises(NoLine):
-            await AskingLine.make(address, b"a: b")
-        server.close()
-        await server.wait_closed()
-        with pytest.raises(OSError) as found:
-            await AskingLine.make(address, b"a: b")
-        assert not isinstance(found.value, NoLine)
-
-    run(play())
+    server = await asyncio.start_server(plain, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    with pytest.raises(NoLine):
+        await AskingLine.make(address, b"a: b")
+    server.close()
+    await server.wait_closed()
+    with pytest.raises(OSError) as found:
+        await AskingLine.make(address, b"a: b")
+    assert not isinstance(found.value, NoLine)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.rig.harness import CASCADE, Caller, opener, quick, run
 from tests.rig.mutants import mutate, survives
+from tests.rig.processes import PATIENCE, until
 
 from weakfeedback.journal import JournalError, SqliteStore
 from weakfeedback.journal import recover as replay
@@ -31,7 +32,8 @@ class Gated:
         return getattr(self._store, name)
 
     def write(self, rows: Any, *, sync: bool = True) -> None:
-        assert self._gate.wait(5)
+        self._plan["waits"] = not self._gate.is_set()
+        assert self._gate.wait(PATIENCE)
         if self._plan["fail"]:
             raise StoreUnavailable(errno.EIO, "the disk cannot be written")
         self._store.write(rows, sync=sync)
@@ -65,7 +67,7 @@ async def scenario(path: Path) -> None:
         fed = {"outputs": [1] * (stage + 1)}
         place = PLACE + "/decisions/3/feedback"
         waiting = [asyncio.ensure_future(call("POST", place, fed)) for _ in range(2)]
-        await asyncio.sleep(0.02)
+        await until(lambda: plan.get("waits"))
         waiting.append(asyncio.ensure_future(call("GET", PLACE + "/report")))
         waiting.append(asyncio.ensure_future(call("POST", PLACE + "/decide", {}, idempotency_key="lost")))
         await asyncio.sleep(0.05)
@@ -74,10 +76,7 @@ async def scenario(path: Path) -> None:
         gate.set()
         assert {reply.status for reply in await asyncio.gather(*waiting)} == {503}
         plan["fail"] = False
-        for _ in range(1000):
-            if made.state == "ready":
-                break
-            await asyncio.sleep(0.005)
+        await until(lambda: made.state == "ready")
         assert made.learners["t"].picture() == stored
         again = await call("POST", PLACE + "/decide", {}, idempotency_key="lost")
         assert (again.data["id"], again.data["repeated"]) == (7, False)
@@ -115,14 +114,15 @@ def forge(path: Path) -> None:
     change(path, id, chosen, body={"stage": (chosen.body["stage"] + 1) % 3})
 
 
-def battery() -> None:
+def battery(seconds: float = 8.0) -> None:
+    """A mutant may hang, and is found then."""
     with tempfile.TemporaryDirectory() as folder:
-        run(asyncio.wait_for(scenario(Path(folder) / "s.db"), 8))
+        run(asyncio.wait_for(scenario(Path(folder) / "s.db"), seconds))
 
 
 def test_the_battery_finds_nothing_wrong_with_the_code_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "BACK_OFF", (0.01,))
-    battery()
+    battery(PATIENCE)
 
 
 # what is edited, and the names in which the edited classes are used

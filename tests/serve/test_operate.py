@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
+from tests.rig.processes import PATIENCE
 
 from weakfeedback.cli.output import Stop
 from weakfeedback.cli.serve import ADMIN, serve_app, settings_of
@@ -142,5 +143,5 @@ def _port(folder, arguments, environment):
     )
     command = [sys.executable, "-c", code, "serve", *arguments]
     return subprocess.check_output(
-        command, cwd=folder, env={**os.environ, **environment}, text=True, timeout=60
+        command, cwd=folder, env={**os.environ, **environment}, text=True, timeout=PATIENCE
     ).strip()

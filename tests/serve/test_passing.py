@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.journal.stores import InPostgres
-from tests.rig.harness import CASCADE, quick, run, until
+from tests.rig.harness import CASCADE, quick
+from tests.rig.processes import until
 
 from weakfeedback.journal.shards import SHARDS, shard_of
 from weakfeedback.serve.app import make_app
@@ -99,102 +100,88 @@ async def two(server, monkeypatch):
             await one.stop()
 
 
-def test_a_passed_request_is_answered_as_at_the_owner(server, monkeypatch):
-    async def play():
-        async with two(server, monkeypatch) as (first, second, far, others):
-            told = []
-            for one in (first, second):
-                sent = request(far, "x-request-id: r1", "idempotency-key: k1", "origin: http://localhost")
-                status, headers, body = await one.ask(sent)
-                headers.pop("date")
-                told.append((status, headers, body.replace(b"true", b"false")))
-            assert told[0][1].pop("x-weakfeedback-owner") == second.address
-            length = [int(headers.pop("content-length")) for _, headers, _ in told]
-            assert told[0] == told[1]
-            assert length[0] - length[1] == len("false") - len("true")  # it was repeated
-            # in pieces, several at once, for the last time, below a prefix
-            whole = request(far)
-            assert (await first.ask(whole[:20], whole[20:-1], whole[-1:]))[0] == 200
-            answers = await first.ask(whole + whole, whole, answers=3)
-            assert [json.loads(body)["id"] for _, _, body in answers] == [4, 5, 6]
-            closing = await first.ask(request(far, "connection: close"))
-            assert closing[1]["connection"] == "close"
-            prefixed = whole.replace(b"/v1/", b"/decide/v1/", 1)
-            assert json.loads((await first.ask(prefixed))[2])["id"] == 8
-            assert f'route="passed on",status="200"}} {8.0}' in first.service.metrics.text().decode()
-            assert others == []
-
-    run(play())
+async def test_a_passed_request_is_answered_as_at_the_owner(server, monkeypatch):
+    async with two(server, monkeypatch) as (first, second, far, others):
+        told = []
+        for one in (first, second):
+            sent = request(far, "x-request-id: r1", "idempotency-key: k1", "origin: http://localhost")
+            status, headers, body = await one.ask(sent)
+            headers.pop("date")
+            told.append((status, headers, body.replace(b"true", b"false")))
+        assert told[0][1].pop("x-weakfeedback-owner") == second.address
+        length = [int(headers.pop("content-length")) for _, headers, _ in told]
+        assert told[0] == told[1]
+        assert length[0] - length[1] == len("false") - len("true")  # it was repeated
+        # in pieces, several at once, for the last time, below a prefix
+        whole = request(far)
+        assert (await first.ask(whole[:20], whole[20:-1], whole[-1:]))[0] == 200
+        answers = await first.ask(whole + whole, whole, answers=3)
+        assert [json.loads(body)["id"] for _, _, body in answers] == [4, 5, 6]
+        closing = await first.ask(request(far, "connection: close"))
+        assert closing[1]["connection"] == "close"
+        prefixed = whole.replace(b"/v1/", b"/decide/v1/", 1)
+        assert json.loads((await first.ask(prefixed))[2])["id"] == 8
+        assert f'route="passed on",status="200"}} {8.0}' in first.service.metrics.text().decode()
+        assert others == []
 
 
-def test_a_passed_request_is_checked_as_every_other(server, monkeypatch):
-    async def play():
-        async with two(server, monkeypatch) as (first, _, far, others):
-            for status, code, sent in (
-                (421, "unknown_host", request(far, host="elsewhere")),
-                (403, "foreign_origin", request(far, "origin: http://elsewhere")),
-                (400, "bad_request", request(far, "x-api-key: a", "x-api-key: b")),
-                (401, "unauthorized", request(far, token="b-secret-of-the-shop")),
-                (422, "invalid", request(far, body=b'{"count": "x"}')),
-                (404, "not_found", request(far, path="/nowhere")),
-            ):
-                found, headers, body = await first.ask(sent)
-                assert (found, json.loads(body).get("code")) == (status, code), body
-                assert "x-weakfeedback-owner" not in headers  # strangers need not know
-                assert headers["x-content-type-options"] == "nosniff"
-            first.gate._most = 0
-            first.gate._under_way = 1
-            assert (await first.ask(request(far)))[0] == 429
-            first.gate._under_way -= 1
-            assert others == []
-
-    run(play())
+async def test_a_passed_request_is_checked_as_every_other(server, monkeypatch):
+    async with two(server, monkeypatch) as (first, _, far, others):
+        for status, code, sent in (
+            (421, "unknown_host", request(far, host="elsewhere")),
+            (403, "foreign_origin", request(far, "origin: http://elsewhere")),
+            (400, "bad_request", request(far, "x-api-key: a", "x-api-key: b")),
+            (401, "unauthorized", request(far, token="b-secret-of-the-shop")),
+            (422, "invalid", request(far, body=b'{"count": "x"}')),
+            (404, "not_found", request(far, path="/nowhere")),
+        ):
+            found, headers, body = await first.ask(sent)
+            assert (found, json.loads(body).get("code")) == (status, code), body
+            assert "x-weakfeedback-owner" not in headers  # strangers need not know
+            assert headers["x-content-type-options"] == "nosniff"
+        first.gate._most = 0
+        first.gate._under_way = 1
+        assert (await first.ask(request(far)))[0] == 429
+        first.gate._under_way -= 1
+        assert others == []
 
 
-def test_a_passed_request_outlives_its_line_and_its_client(server, monkeypatch):
-    async def play():
-        async with two(server, monkeypatch) as (first, second, far, others):
-            (line,) = first.gate.passing._lines.values()
-            async with second.service.learners[far].lock:
-                asked = asyncio.create_task(first.ask(request(far)))
-                await until(lambda: line._waiting)
-                line.transport.abort()
-                status, headers, body = await asked
-                assert (status, json.loads(body)["code"]) == (503, "moving")
-                assert headers["retry-after"] == "1"
-            assert others == []  # nobody knows whether it was carried out
-            assert (await first.ask(request(far)))[0] == 200
-            assert others == ["POST"]
-            await until(lambda: not next(iter(first.gate.passing._lines.values())).is_left)
-            (line,) = first.gate.passing._lines.values()
-            async with second.service.learners[far].lock:
-                asked = asyncio.create_task(first.ask(request(far)))
-                await until(lambda: line._waiting)
-                asked.cancel()
-                await asyncio.gather(asked, return_exceptions=True)
-            await until(lambda: not line._waiting and first.gate._under_way == 0)
-            # who does not own it any more says so, and the request waits for the next owner
-            with monkeypatch.context() as patched:
-                for way in ("is_here", "is_coming"):
-                    patched.setattr(second.service.sharing, way, lambda name: False)
-                asked = asyncio.create_task(first.ask(request(far)))
-                await until(lambda: len(others) >= 2)
-            assert (await asked)[0] == 200
-
-    run(play())
+async def test_a_passed_request_outlives_its_line_and_its_client(server, monkeypatch):
+    async with two(server, monkeypatch) as (first, second, far, others):
+        (line,) = first.gate.passing._lines.values()
+        async with second.service.learners[far].lock:
+            asked = asyncio.create_task(first.ask(request(far)))
+            await until(lambda: line._waiting)
+            line.transport.abort()
+            status, headers, body = await asked
+            assert (status, json.loads(body)["code"]) == (503, "moving")
+            assert headers["retry-after"] == "1"
+        assert others == []  # nobody knows whether it was carried out
+        assert (await first.ask(request(far)))[0] == 200
+        assert others == ["POST"]
+        await until(lambda: not next(iter(first.gate.passing._lines.values())).is_left)
+        (line,) = first.gate.passing._lines.values()
+        async with second.service.learners[far].lock:
+            asked = asyncio.create_task(first.ask(request(far)))
+            await until(lambda: line._waiting)
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
+        await until(lambda: not line._waiting and first.gate._under_way == 0)
+        # who does not own it any more says so, and the request waits for the next owner
+        with monkeypatch.context() as patched:
+            for way in ("is_here", "is_coming"):
+                patched.setattr(second.service.sharing, way, lambda name: False)
+            asked = asyncio.create_task(first.ask(request(far)))
+            await until(lambda: len(others) >= 2)
+        assert (await asked)[0] == 200
 
 
 @pytest.mark.parametrize("more", [["expect: 100-continue"], ["transfer-encoding: chunked"]])
-def test_what_is_not_short_goes_another_way(server, monkeypatch, more):
-    async def play():
-        async with two(server, monkeypatch) as (first, _, far, others):
-            sent = request(far, *more)
-            if "chunked" in more[0]:
-                sent = sent.replace(b"content-length: 2\r\n", b"").replace(
-                    b"\r\n{}", b"\r\n2\r\n{}\r\n0\r\n\r\n"
-                )
-            answers = await first.ask(sent, answers=1 if "chunked" in more[0] else 2)
-            status = answers[0] if "chunked" in more[0] else answers[1][0]
-            assert (status, others) == (200, ["POST"])
-
-    run(play())
+async def test_what_is_not_short_goes_another_way(server, monkeypatch, more):
+    async with two(server, monkeypatch) as (first, _, far, others):
+        sent = request(far, *more)
+        if "chunked" in more[0]:
+            sent = sent.replace(b"content-length: 2\r\n", b"").replace(b"\r\n{}", b"\r\n2\r\n{}\r\n0\r\n\r\n")
+        answers = await first.ask(sent, answers=1 if "chunked" in more[0] else 2)
+        status = answers[0] if "chunked" in more[0] else answers[1][0]
+        assert (status, others) == (200, ["POST"])

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from tests.journal.powerless import CALLS, SENDS, calls, images, strace, why_not
-from tests.rig.server import START, Client, patiently
+from tests.rig.processes import PATIENCE, wait_until
+from tests.rig.server import Client
 
 from weakfeedback.journal import SqliteStore
 from weakfeedback.serve.recover import recover_all
@@ -55,12 +56,12 @@ class Watched:
                 line = server.stdout.readline()
                 self._load(int(line.rstrip().rstrip("/").rpartition(":")[2]), rounds)
                 server.send_signal(signal.SIGTERM)
-                assert server.wait(START) == 0
+                assert server.wait(PATIENCE) == 0
             finally:
                 server.kill()
                 server.wait()
                 server.stdout.close()
-        patiently(lambda: f"{server.pid} +++ exited with" in " ".join(trace.read_text()[-2000:].split()))
+        wait_until(lambda: f"{server.pid} +++ exited with" in " ".join(trace.read_text()[-2000:].split()))
         self.answers: list[dict[str, Any]] = []
         self.calls = calls(trace, folder, self._told)
 

@@ -8,11 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from tests.rig.harness import CASCADE
+from tests.rig.processes import PATIENCE, wait_until
 from tests.rig.server import Client, Process
 
 from weakfeedback.cli.output import Stop
@@ -34,7 +34,7 @@ def test_it_starts_with_nothing_serves_and_goes_on_where_it_stopped(tmp_path: Pa
         assert status == 200
         assert b'weakfeedback_pending{learner="t"} 1.0' in text
         second = Process(tmp_path, wait=False)  # on the same store
-        assert second.process.wait(60) == 2
+        assert second.process.wait(PATIENCE) == 2
         assert second._end() == 2
         words = (tmp_path / "errors").read_text()
         assert words.count("\n") == 1
@@ -59,14 +59,22 @@ def test_it_starts_with_nothing_serves_and_goes_on_where_it_stopped(tmp_path: Pa
         assert server._end() == 130
 
 
+def is_refused(port: int) -> bool:
+    """Whether nobody listens any more."""
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) != 0
+
+
 def test_a_request_under_way_is_finished_before_the_end(tmp_path: Path) -> None:
     body = b'{"kind": "cascade", "stages": ["a"], "stage_costs": [1]}'
     head = b"PUT /v1/learners/slow HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     with Process(tmp_path) as server, socket.create_connection(("127.0.0.1", server.port)) as line:
         line.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body[:10])
-        time.sleep(0.3)
+        call = Client(server.port)  # who came first is heard first
+        assert call("GET", "/health/live")[0] == 200
+        call.close()
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
+        wait_until(lambda: is_refused(server.port))
         line.sendall(body[10:])
         answer = line.recv(10_000)
         assert answer.startswith(b"HTTP/1.1 201")

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.rig.harness import CASCADE, Caller, opener, quick, serving, until
-from tests.rig.server import Client, Process, patiently
+from tests.rig.harness import CASCADE, Caller, opener, quick, serving
+from tests.rig.processes import PATIENCE, until, wait_until
+from tests.rig.server import Client, Process
 
 from weakfeedback.journal import JournalError, SqliteStore
 from weakfeedback.serve import service as service_module
@@ -80,7 +81,7 @@ def test_a_log_that_is_removed_before_a_kill_is_named_at_the_start(
         os.unlink(tmp_path / "weakfeedback.db-wal")
         server.kill()
     with Process(tmp_path, wait=False) as server:
-        assert server.process.wait(60) == 1
+        assert server.process.wait(PATIENCE) == 1
     words = (tmp_path / "errors").read_text()
     if checkpointed:
         assert "holds 21 events, and 22 were stored here" in words
@@ -150,7 +151,7 @@ def test_the_server_ends_with_a_line_when_its_file_is_replaced(tmp_path: Path) -
         backup(tmp_path / "weakfeedback.db", tmp_path / "backup.db")
         assert call("POST", PLACE + "/decide", {})[0] == 200
         os.replace(tmp_path / "backup.db", tmp_path / "weakfeedback.db")
-        patiently(lambda: server.process.poll() is not None, 30)  # without a request
+        wait_until(lambda: server.process.poll() is not None)  # without a request
         assert server.process.returncode == 1
         call.close()
     assert "the service has ended" in (tmp_path / "errors").read_text()

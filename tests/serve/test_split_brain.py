@@ -12,7 +12,8 @@ from typing import Any
 import psycopg
 import pytest
 from tests.rig.postgres import Cluster
-from tests.rig.server import Client, Process, patiently
+from tests.rig.processes import wait_until
+from tests.rig.server import Client, Process
 
 from weakfeedback.journal import open_store
 from weakfeedback.serve.recover import recover_all
@@ -87,15 +88,15 @@ def split(folder: Path, server: Cluster, rounds: int) -> dict[str, Any]:
         try:
             for _ in range(rounds):
                 before = len(told.fed)
-                patiently(lambda before=before: len(told.fed) >= before + 5)
+                wait_until(lambda before=before: len(told.fed) >= before + 5)
                 os.kill(owner.process.pid, signal.SIGSTOP)
                 try:
                     with psycopg.connect(address, autocommit=True) as database:
                         name = f"weakfeedback process {owner.process.pid}"
                         assert database.execute(OWNER, (name,)).fetchall() == [(True,)]
-                    patiently(lambda standby=standby: ask(standby, "/health/ready")[0] == 200)
+                    wait_until(lambda standby=standby: ask(standby, "/health/ready")[0] == 200)
                     before = len(told.fed)
-                    patiently(lambda before=before: len(told.fed) >= before + 5)
+                    wait_until(lambda before=before: len(told.fed) >= before + 5)
                     seq = ask(standby, PLACE)[1]["seq"]
                 finally:
                     os.kill(owner.process.pid, signal.SIGCONT)
@@ -103,7 +104,7 @@ def split(folder: Path, server: Cluster, rounds: int) -> dict[str, Any]:
                     status, shown = ask(owner, PLACE)
                     assert status == 503 or shown["seq"] >= seq, shown
                     woken_answers += status == 200
-                patiently(lambda owner=owner: ask(owner, "/health/ready")[0] == 503)
+                wait_until(lambda owner=owner: ask(owner, "/health/ready")[0] == 503)
                 assert ask(standby, "/health/ready")[0] == 200
                 owner, standby = standby, owner
         finally:

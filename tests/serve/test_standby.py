@@ -4,8 +4,9 @@ import asyncio
 import threading
 
 from tests.journal.stores import InPostgres
-from tests.rig.harness import CASCADE, Caller, quick, run, until
-from tests.rig.server import Client, Process, patiently
+from tests.rig.harness import CASCADE, Caller, quick
+from tests.rig.processes import PATIENCE, until, wait_until
+from tests.rig.server import Client, Process
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.config import opener
@@ -23,50 +24,47 @@ def end_session(place, service):
     assert place.raw("SELECT pg_terminate_backend(?, 5000)", pid) == [(True,)]
 
 
-def test_a_standby_waits_takes_over_and_loses_nothing(server):
+async def test_a_standby_waits_takes_over_and_loses_nothing(server):
     place = InPostgres(server)
 
-    async def play():
-        first, call = await started(place.address)
-        second, wait = await started(place.address)
-        try:
-            assert (first.state, second.state) == ("ready", "standby")
-            assert (await call("PUT", "/v1/learners/triage", CASCADE)).status == 201
-            made = (await call("POST", "/v1/learners/triage/decide", {}, idempotency_key="k")).data
-            answer = {"outputs": ["a"] * (made["stage"] + 1)}
-            path = f"/v1/learners/triage/decisions/{made['id']}/feedback"
-            assert (await call("POST", path, answer)).data["result"] == "accepted"
-            # the standby says so everywhere
-            ready = await wait("GET", "/health/ready")
-            assert (ready.status, ready.data["status"], ready.data["owner"]) == (503, "standby", False)
-            assert (await wait("GET", "/health/live")).status == 200
-            for method, where, body in (
-                ("GET", "/v1/learners", None),
-                ("POST", "/v1/learners/triage/decide", {}),
-                ("POST", path, answer),
-                ("PUT", "/v1/learners/triage", CASCADE),
-            ):
-                refused = await wait(method, where, body)
-                assert (refused.status, refused.data["code"]) == (503, "standby")
-            end_session(place, first)
-            await until(lambda: second.state == "ready")
-            # who has lost the store does not answer from memory, and waits in turn
-            late = await call("POST", "/v1/learners/triage/decide", {})
-            assert (late.status, late.data["code"]) == (503, "store_unavailable")
-            await until(lambda: first.state == "standby")
-            # clients repeat themselves, and nothing counts twice
-            assert (await wait("POST", path, answer)).data["result"] == "duplicate"
-            again = await wait("POST", "/v1/learners/triage/decide", {}, idempotency_key="k")
-            assert (again.data["id"], again.data["repeated"]) == (made["id"], True)
-            assert (await wait("POST", "/v1/learners/triage/decide", {})).data["id"] == made["id"] + 1
-            await second.stop()
-            await until(lambda: first.state == "ready")
-            assert (await call("GET", "/v1/learners/triage")).data["name"] == "triage"
-        finally:
-            await second.stop()
-            await first.stop()
-
-    run(play())
+    first, call = await started(place.address)
+    second, wait = await started(place.address)
+    try:
+        assert (first.state, second.state) == ("ready", "standby")
+        assert (await call("PUT", "/v1/learners/triage", CASCADE)).status == 201
+        made = (await call("POST", "/v1/learners/triage/decide", {}, idempotency_key="k")).data
+        answer = {"outputs": ["a"] * (made["stage"] + 1)}
+        path = f"/v1/learners/triage/decisions/{made['id']}/feedback"
+        assert (await call("POST", path, answer)).data["result"] == "accepted"
+        # the standby says so everywhere
+        ready = await wait("GET", "/health/ready")
+        assert (ready.status, ready.data["status"], ready.data["owner"]) == (503, "standby", False)
+        assert (await wait("GET", "/health/live")).status == 200
+        for method, where, body in (
+            ("GET", "/v1/learners", None),
+            ("POST", "/v1/learners/triage/decide", {}),
+            ("POST", path, answer),
+            ("PUT", "/v1/learners/triage", CASCADE),
+        ):
+            refused = await wait(method, where, body)
+            assert (refused.status, refused.data["code"]) == (503, "standby")
+        end_session(place, first)
+        await until(lambda: second.state == "ready")
+        # who has lost the store does not answer from memory, and waits in turn
+        late = await call("POST", "/v1/learners/triage/decide", {})
+        assert (late.status, late.data["code"]) == (503, "store_unavailable")
+        await until(lambda: first.state == "standby")
+        # clients repeat themselves, and nothing counts twice
+        assert (await wait("POST", path, answer)).data["result"] == "duplicate"
+        again = await wait("POST", "/v1/learners/triage/decide", {}, idempotency_key="k")
+        assert (again.data["id"], again.data["repeated"]) == (made["id"], True)
+        assert (await wait("POST", "/v1/learners/triage/decide", {})).data["id"] == made["id"] + 1
+        await second.stop()
+        await until(lambda: first.state == "ready")
+        assert (await call("GET", "/v1/learners/triage")).data["name"] == "triage"
+    finally:
+        await second.stop()
+        await first.stop()
     with place.open() as store:
         assert store.epoch == 4
         assert store.integrity() == []
@@ -104,7 +102,7 @@ async def test_who_slept_over_an_acknowledgement_reads_nothing_out_of_its_memory
     def slow(rows, sync=True):
         write(rows, sync=sync)
         stored.set()
-        assert wake.wait(60)
+        assert wake.wait(PATIENCE)
 
     monkeypatch.setattr(first.store, "write", slow)
     made = asyncio.create_task(call("POST", "/v1/learners/triage/decide", {}))
@@ -149,7 +147,7 @@ def test_a_real_standby_serves_when_the_owner_is_killed(server, tmp_path):
         assert wait("POST", f"{learner}/decide", {})[1]["code"] == "standby"
         owner.kill()
         call.close()
-        patiently(lambda: wait("GET", "/health/ready")[0] == 200)
+        wait_until(lambda: wait("GET", "/health/ready")[0] == 200)
         _, again = wait("POST", f"{learner}/decide", {}, idempotency_key="k")
         assert (again["id"], again["stage"], again["repeated"]) == (made["id"], made["stage"], True)
         assert wait("POST", f"{learner}/decisions/{made['id']}/feedback", answer)[1]["result"] == "duplicate"
@@ -162,7 +160,7 @@ async def test_a_standby_can_be_stopped(server):
 
     first, _ = await started(place.address)
     second, _ = await started(place.address)
-    await asyncio.wait_for(second.stop(), 30)
+    await asyncio.wait_for(second.stop(), PATIENCE)
     assert second.state == "stopped"
     assert first.state == "ready"
     await first.stop()

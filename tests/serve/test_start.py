@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.rig.harness import Caller, run, serving
 from tests.rig.histories import LEARNERS, make_history
+from tests.rig.pace import pace
 
 from weakfeedback.engine.compiler.cache import loading_only
 from weakfeedback.journal import SqliteStore
@@ -50,7 +51,7 @@ def test_a_start_is_as_fast_as_the_docs_say(tmp_path: Path, kind: str) -> None:
     run(make_history(tmp_path / "s.db", 200, (name,)))
     assert LEARNERS[name]["kind"] == kind
     # a third, because machines differ and others work beside
-    assert rate(tmp_path / "s.db", name) > stated()[kind] / 3
+    assert rate(tmp_path / "s.db", name) > stated()[kind] / 3 / pace()
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.rig.harness import ALLOCATION, CASCADE, ROUTER, Caller, quick, run, serving
+from tests.rig.pace import pace
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth
@@ -36,7 +37,7 @@ def test_memory_and_times_stay_flat(learners: int, rounds: int, filled: float, t
     assert max(sizes[begun:]) < 1.05 * sizes[begun]
     third = len(times) // 3
     early, late = (float(np.quantile(part, 0.99)) for part in (times[:third], times[-third:]))
-    assert late < 3 * early + 0.005
+    assert late < (3 * early + 0.005) * pace()
 
 
 async def live_through(path: Path, learners: int, rounds: int) -> tuple[list[int], list[float]]:

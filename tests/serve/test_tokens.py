@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from tests.rig.fake import FakeUpstream
 from tests.rig.harness import CASCADE, Caller, serving
-from tests.rig.server import Client, Process, patiently
+from tests.rig.processes import wait_until
+from tests.rig.server import Client, Process
 from tests.rig.upstreams import MODELS
 from tests.serve.proxy.test_service import chatting
 
@@ -228,7 +229,7 @@ def test_a_signal_reads_the_tokens_anew(tmp_path: Path) -> None:
         assert (status(SHOP), status(PEOPLE)) == (200, 200)
         (tmp_path / "shop").write_text("another token of the shop")
         os.kill(server.process.pid, signal.SIGHUP)
-        patiently(lambda: status("another token of the shop") == 200)
+        wait_until(lambda: status("another token of the shop") == 200)
         assert (status(SHOP), status(PEOPLE)) == (401, 200)
         (tmp_path / "shop").write_text("short")
         reply = call("POST", "/v1/tokens/reload", {}, authorization=f"Bearer {PEOPLE}")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.rig.harness import serving
+from tests.rig.processes import PATIENCE
 from tests.rig.server import Process
 
 from weakfeedback.serve.auth import Auth, Token
@@ -63,7 +64,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 def exchanged(port: int, sent: bytes) -> bytes:
     """Everything that comes back until the server closes, which it must."""
-    with socket.create_connection(("127.0.0.1", port), timeout=30.0) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         connection.sendall(sent)
         found = b""
         with contextlib.suppress(ConnectionResetError):

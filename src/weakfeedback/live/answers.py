@@ -22,6 +22,7 @@ from weakfeedback.validate import brief, number, vector
 Content = str | tuple[Any, ...]
 VAGUE = "?"  # prefix of the digest of content that cannot be distinguished from other content of its kind
 FEW_LABELS, LENGTH, LARGE = 8, 16, 2**63
+MOST = float(np.finfo(float).max)
 UNTOLD = " at \0"  # replaces a memory address
 Combine = Callable[[list[Any]], Any]
 Compare = Callable[[Any, Any], Any]
@@ -47,8 +48,8 @@ class Scored:
     label
         Of any type.
     score : number
-        Larger is more confident. Only the order matters, except for the last stage: a judge may use its score as a
-        probability.
+        Larger is more confident; it may be infinite, and NaN is no score. Only the order matters, except for the last
+        stage: a judge may use its score as a probability.
     chances : mapping from labels to probabilities, optional
         Probabilities of other labels as well; used for the last stage only. A label not in it has probability 0.
 
@@ -63,7 +64,11 @@ class Scored:
     chances: Mapping[Any, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "score", number("score", self.score))
+        given = self.score
+        if isinstance(given, (float, np.floating)) and not math.isfinite(given):
+            object.__setattr__(self, "score", math.nan if math.isnan(given) else math.copysign(MOST, given))
+        else:
+            object.__setattr__(self, "score", number("score", given))
         if self.chances is not None and not isinstance(self.chances, Mapping):
             raise ValueError(
                 f"chances must be a mapping from labels to probabilities, got {short(self.chances)}"
@@ -122,7 +127,7 @@ def scored_of(output: Any) -> Scored | None:
     """Return the label with its score, or None if the stage gave no score."""
     if isinstance(output, Costed):
         output = output.label
-    return output if isinstance(output, Scored) else None
+    return output if isinstance(output, Scored) and not math.isnan(output.score) else None
 
 
 def costs_of(outputs: Sequence[Any], stated: Sequence[float] | np.ndarray) -> list[float]:

@@ -177,7 +177,7 @@ class Changing:
         stages = make_models(models, self._game.timeout)
         if len(stages) != self._size:  # type: ignore[attr-defined]
             raise ValueError(f"models must be {len(self._stages)}, as the journal says, got {len(stages)}")
-        self._stages, self._unready = stages, elsewhere_or_async(stages)
+        self._stages, self._unready, self._failed = stages, elsewhere_or_async(stages), frozenset[int]()
 
     # -- rounds that were under way
 

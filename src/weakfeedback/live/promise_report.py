@@ -16,6 +16,7 @@ from weakfeedback.live.games.promise import (
     FIRST,
     OTHERS,
     OVERSPEND,
+    USED_UP,
     Promised,
     Share,
     evidence,
@@ -109,6 +110,8 @@ class PromiseReport(Report):
     conversations : dict or None
         How many there are, a request without one counted as one, and the share of them with an answer that differs,
         ``differ`` (estimate) and ``differ_at_most``: repeated questions make the share of requests look smaller.
+    risk_since : int or None
+        The request since which the allowance is used up, if the state is "at risk".
     self_check : dict or None
         How often the reference differs from itself, on the requests that another model answers: ``calls`` of it made
         twice, how many ``differed``, the share that ``differs`` (estimate), ``differs_at_least`` and
@@ -147,11 +150,16 @@ class PromiseReport(Report):
     former_references: list[dict[str, Any]]
     words: Words = STAGES
     conversations: dict[str, Any] | None = None
+    risk_since: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data, conversations where there were some."""
+        """Return everything as JSON data, conversations and a risk where there are some."""
         found = super().to_dict()
-        return {name: value for name, value in found.items() if value or name != "conversations"}
+        return {
+            name: value
+            for name, value in found.items()
+            if value or name not in ("conversations", "risk_since")
+        }
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of the models beside the reference: price, comparisons, how often they differ from it."""
@@ -201,12 +209,17 @@ class PromiseReport(Report):
                 f"Not enough compared yet: {min(least, FIRST)} of {FIRST}. {reference} answers until then."
             )
         elif self.state == "at risk":
-            lines.append(f"The allowance is used up: {reference} answers everything; it goes on by itself.")
+            lines.append(self.at_risk("" if self.risk_since is None else f"request {self.risk_since:,}"))
         elif self.state == "nothing to save":
             lines.append(self.nothing())
         if self.is_early():
             lines.append(self.early())
         return lines
+
+    def at_risk(self, since: str) -> str:
+        """Say that the allowance is used up, and since when if that is known."""
+        when = f" since {since}" if since else ""
+        return f"The allowance is used up{when}: {self.reference} answers everything; it goes on by itself."
 
     def pause(self) -> str:
         """Say what a pause means."""
@@ -457,6 +470,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
             )
     left = sum(float(policy.left(b)) for b in named) if named else 0.0
     worst = at_most * n
+    state = _state(policy, promised, chosen, shown, n, total)
     return PromiseReport(
         requests=n,
         spent=spent,
@@ -467,7 +481,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         compared=total.compared,
         by_group=by_group,
         settings={**promised.settings(), "reference": words.one(R) if words.names else R},
-        state=_state(policy, promised, chosen, shown, n, left, total),
+        state=state,
         reference=words.one(R),
         pending=view.pending,
         cheap=total.cheap / n if n else 0.0,
@@ -489,12 +503,11 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
         ],
         words=words,
         conversations=talks_of(view.counts),
+        risk_since=kept.risk_since or None if state == "at risk" else None,
     )
 
 
-def _state(
-    policy: Any, promised: Promised, chosen: list[int], shown: float, n: int, left: float, total: Share
-) -> str:
+def _state(policy: Any, promised: Promised, chosen: list[int], shown: float, n: int, total: Share) -> str:
     if promised.paused or promised.shadow:
         return "paused" if promised.paused else "shadow"
     others = [k for k in range(policy.K) if k != policy.R]
@@ -503,7 +516,8 @@ def _state(
         return "learning"
     if not chosen and total.cheap == 0:
         return "nothing to save"
-    if promised.agree is not None and left < 0.5 and chosen:
+    # what comparisons under way may take is not used up
+    if promised.agree is not None and float(policy.tokens[policy.n > 0].sum()) < USED_UP and chosen:
         return "at risk"
     if promised.agree is not None and shown > (1.0 - promised.agree) * n:
         return "above"

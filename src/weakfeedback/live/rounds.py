@@ -6,6 +6,7 @@ learn, wait for the journal. A call, a coroutine and a batch differ only in how 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -14,9 +15,11 @@ from weakfeedback.lazy import Later
 from weakfeedback.live.answers import answers_of, fingerprint, labels_of
 from weakfeedback.live.audits import all_rows
 from weakfeedback.live.core import Core
+from weakfeedback.live.report import counted
 from weakfeedback.live.stages import Failed, Rows
 from weakfeedback.validate import integer
 
+log = logging.getLogger("weakfeedback.live")
 asyncio: Any = Later("asyncio")  # whoever needs it has imported it
 
 
@@ -40,6 +43,12 @@ class Rounds:
     _stages: list[Any]
     _source: Any = None  # of labels
     _unready: bool = False  # whether a plain call may be refused
+    _failed: frozenset[int] = frozenset()  # stages of which was said that they failed
+
+    def __repr__(self) -> str:  # of a closed object too
+        core, kind = self._core, self._game.kind
+        stages, rounds = counted(len(self._stages), self._noun), counted(core.counts.rounds, "round")
+        return f"<{kind} of {stages}, {core.label}, {rounds}>"
 
     # -- one sample
 
@@ -147,11 +156,21 @@ class Rounds:
     def _advance(self, id: int, before: Any, output: Any) -> Any:
         """Tell the output of a stage; return the round after it."""
         core = self._core
+        if isinstance(output, Failed):
+            self._say_failed({self._game.calls(before)[-1]: output.error})
         told = self._game.told_of(before, output, core.counts, core.terms)
         after = core.advance(id, before, told, learn=False)
         if after is None:
             raise RuntimeError(f"decision {id} was told by somebody else while it was under way")
         return after
+
+    def _say_failed(self, failed: dict[int, Exception]) -> None:
+        """Say once of each stage in the log that it failed, as the answer comes from another one."""
+        for k in sorted(failed.keys() - self._failed):
+            self._failed |= {k}
+            error, name = failed[k], self._game.words.one(k)
+            words = f"{name} failed, another {self._noun} answers; this is said once: {type(error).__name__}: {error}"
+            log.warning("%s", words)
 
     def _record(self, id: int, decided: Any, seen: dict[int, Any], failed: dict[int, Exception]) -> Any:
         if self._game.spares:
@@ -171,6 +190,8 @@ class Rounds:
             core.learn(records)
             return
         learns = game.learns_failures
+        for one in records:
+            self._say_failed(one.failed)
         compared = [
             one for one in records if len(one.call) > 1 and not one.rescued and (learns or not one.failed)
         ]

@@ -13,6 +13,7 @@ from weakfeedback.validate import brief
 
 LINES = (".jsonl", ".ndjson", ".json")
 KINDS = (".csv", ".parquet", ".pq", *LINES)
+DEAREST = 1e15  # a price; as in the service
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Log:
     scores: np.ndarray | None
     groups: np.ndarray | None
     wrong: np.ndarray | None  # None without truth
+    unread: dict[str, str]  # columns that may be scores, with their suffixes
 
 
 def read_frame(file: Any) -> Any:
@@ -36,15 +38,41 @@ def read_frame(file: Any) -> Any:
         raise ValueError(f"the log must be a file that ends in {', '.join(KINDS)}, got {brief(str(file))}")
     try:
         if path.suffix.lower() == ".csv":
-            return pd.read_csv(path, keep_default_na=False, na_values=[""])
+            given: Any = {"keep_default_na": False, "na_values": [""], "low_memory": False}
+            head = pd.read_csv(path, header=None, nrows=1, dtype=str, **given).iloc[0]
+            _refuse_doubles(head.dropna().tolist())
+            return pd.read_csv(path, **given)
         if path.suffix.lower() in LINES:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            return pd.DataFrame([json.loads(line) for line in lines if line.strip()])
+            return pd.DataFrame(_rows(path.read_text(encoding="utf-8-sig")))
         return pd.read_parquet(path)
+    except _Doubled:
+        raise
     except OSError as error:
         raise ValueError(f"the log {brief(str(file))} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # the parsers raise many kinds
-        raise ValueError(f"the log {brief(str(file))} is not a table: {brief(str(error))}") from None
+        raise ValueError(f"the log {brief(str(file))} is not a table: {brief(str(error).strip())}") from None
+
+
+class _Doubled(ValueError):
+    """Two columns of one name."""
+
+
+def _refuse_doubles(columns: list[Any]) -> None:
+    for name in columns:
+        if columns.count(name) > 1:
+            raise _Doubled(f"the log must have one column {name!r}, it has {columns.count(name)}")
+
+
+def _rows(text: str) -> list[Any]:
+    """Return the rows of JSON Lines; texts may hold other ends of lines than the line feed."""
+    found = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise ValueError(f"line {number}: {error.msg} at character {error.pos}") from None
+    return found
 
 
 def read_log(
@@ -61,15 +89,12 @@ def read_log(
         raise ValueError(f"the log must be a pandas.DataFrame or a file, got {brief(frame)}")
     if len(frame) == 0:
         raise ValueError("the log must have at least one row, it has none")
+    _refuse_doubles(list(frame.columns))
     names = _names(models)
     money = _prices(prices, len(names))
     columns = [_answers(frame, name, "models") for name in names]
     target = None if truth is None else _answers(frame, truth, "truth")
-    _refuse_mixture([*columns, *([] if target is None else [target])], [*names, *([truth] if truth else [])])
-    codes = np.unique(
-        np.column_stack([*columns, *([] if target is None else [target])]), return_inverse=True
-    )[1]
-    codes = codes.reshape(len(frame), -1).astype(np.int64)
+    codes = _codes([*columns, *([] if target is None else [target])], [*names, *([truth] if truth else [])])
     outputs = np.ascontiguousarray(codes[:, : len(names)])
     scores = None
     if any(f"{name}{score_suffix}" in frame for name in names):
@@ -77,11 +102,21 @@ def read_log(
     each = np.tile(money, (len(frame), 1))
     if tokens_suffix is not None:
         each = money * np.column_stack([_numbers(frame, f"{name}{tokens_suffix}") for name in names])
-        if (each < 0.0).any():
-            raise ValueError("tokens must be at least 0")
     groups = None if group is None else _groups(frame, group)
     wrong = None if target is None else outputs != codes[:, -1:]
-    return Log(names, each, outputs, scores, groups, wrong)
+    used = {*names, truth, group, *(f"{name}{tokens_suffix}" for name in names)}
+    unread = {} if scores is not None else _unread(frame, names, used)
+    return Log(names, each, outputs, scores, groups, wrong, unread)
+
+
+def _unread(frame: Any, names: tuple[str, ...], used: set[Any]) -> dict[str, str]:
+    """Return the columns of numbers that are named after a model and were not read, with the rest of their names."""
+    found = {}
+    for column in frame.columns:
+        model = max((name for name in names if str(column).startswith(str(name))), key=len, default=None)
+        if model is not None and column not in used and frame[column].dtype.kind == "f":
+            found[str(column)] = str(column)[len(str(model)) :]
+    return found
 
 
 def _names(models: Any) -> tuple[str, ...]:
@@ -97,8 +132,10 @@ def _prices(prices: Any, size: int) -> np.ndarray:
         found = np.array(prices, dtype=float)
     except (TypeError, ValueError):
         found = np.full(1, np.nan)
-    if found.shape != (size,) or not (np.isfinite(found) & (found >= 0.0)).all():
-        raise ValueError(f"prices must be {size} numbers >= 0, one per model, got {brief(prices)}")
+    if found.shape != (size,) or not ((found >= 0.0) & (found <= DEAREST)).all():
+        raise ValueError(
+            f"prices must be {size} numbers from 0 to {DEAREST:g}, one per model, got {brief(prices)}"
+        )
     return found
 
 
@@ -109,44 +146,62 @@ def _column(frame: Any, name: Any, what: str) -> Any:
     return frame[name]
 
 
-def _answers(frame: Any, name: Any, what: str) -> np.ndarray:
-    """Return a column of answers as numbers or text."""
+def _answers(frame: Any, name: Any, what: str) -> Any:
+    """Return a column of answers, numbers or text."""
     column = _column(frame, name, what)
     if column.isna().any():
         row = int(np.flatnonzero(column.isna())[0])
         raise ValueError(
             f"column {name!r} is empty in row {row} (counted from 0): every model must have answered"
         )
+    if hasattr(column, "cat"):
+        column = column.astype(column.cat.categories.dtype)
+    column = column.infer_objects()
     if column.dtype.kind in "biuf":
-        found: np.ndarray = column.to_numpy(dtype=float)
-        return found
+        return column
     kinds = sorted({type(value).__name__ for value in column})
     if kinds != ["str"]:
         raise ValueError(
             f"column {name!r} must hold answers of one kind, text or numbers, it holds {', '.join(kinds)}"
         )
-    return np.array(column.tolist())
+    return column.astype(object)
 
 
-def _refuse_mixture(columns: list[np.ndarray], names: list[Any]) -> None:
-    """Numbers and text never agree: a log in which one model answers in text is a mistake."""
-    text = [name for name, column in zip(names, columns) if column.dtype.kind == "U"]
+def _codes(columns: list[Any], names: list[Any]) -> np.ndarray:
+    """Return one number for each answer, equal for equal ones: exactly, however long a text or large a number is.
+
+    Numbers and text never agree: a log in which one model answers in text is a mistake.
+    """
+    import pandas as pd
+
+    text = [name for name, column in zip(names, columns) if column.dtype.kind == "O"]
     if 0 < len(text) < len(names):
         other = next(name for name in names if name not in text)
         raise ValueError(f"column {text[0]!r} holds text, {other!r} holds numbers: they could never agree")
+    if any(column.dtype.kind == "f" for column in columns):
+        columns = [column.astype(float) for column in columns]
+    found = pd.factorize(pd.concat(columns, ignore_index=True), sort=True)[0]
+    return np.asarray(found, dtype=np.int64).reshape(len(columns), -1).T
 
 
 def _numbers(frame: Any, name: str, missing: bool = False) -> np.ndarray:
+    """Return a column of scores, which may be missing or infinite, or of tokens."""
     if missing and name not in frame:
         return np.full(len(frame), np.nan)
     column = _column(frame, name, "scores" if missing else "tokens")
-    if column.dtype.kind not in "biuf":
-        raise ValueError(f"column {name!r} must hold numbers, it holds {column.dtype}")
-    found: np.ndarray = column.to_numpy(dtype=float)
-    if not missing and not np.isfinite(found).all():
-        raise ValueError(f"column {name!r} must hold numbers in every row")
-    if np.isinf(found).any():
-        raise ValueError(f"column {name!r} must hold finite numbers, or nothing")
+    try:
+        gaps = column.isna()
+        found = np.array([np.nan if gap else float(one) for one, gap in zip(column, gaps)])
+    except (TypeError, ValueError):
+        kinds = ", ".join(sorted({type(value).__name__ for value in column}))
+        raise ValueError(f"column {name!r} must hold numbers, it holds {kinds}") from None
+    if missing:
+        return np.asarray(np.nan_to_num(found, nan=np.nan))  # the order alone counts
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0.0)))
+    if wrong.size:
+        raise ValueError(
+            f"column {name!r} must hold numbers >= 0, got {found[wrong[0]]:g} in row {wrong[0]} (counted from 0)"
+        )
     return found
 
 

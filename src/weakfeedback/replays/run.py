@@ -73,6 +73,8 @@ class Replay:
         What the router and the adaptive rule took for the price of an error.
     currency : str or None
         What the prices are in.
+    unread : dict
+        Columns of numbers named after a model that were not read, with the rest of their name: scores, perhaps.
     """
 
     requests: int
@@ -92,6 +94,7 @@ class Replay:
     price_of_error: float
     source: str = ""
     currency: str | None = None
+    unread: dict[str, str] = field(default_factory=dict)
 
     def paid(self, value: float) -> str:
         """Return an amount of money, with its currency if that is known."""
@@ -131,9 +134,12 @@ class Replay:
         """Return one sentence that a manager can repeat."""
         alone, way = self.paid(self.reference_alone), self.promise
         low, high = (1.0 - end / self.reference_alone for end in reversed(way.spent_interval))
-        if self.requests < EARLY and low <= 0.0:
+        if self.requests < EARLY and low <= 0.0 and self._cheaper():
+            few = "1 request is" if self.requests == 1 else f"{self.requests:,} requests are"
+            span = [f"{abs(one):.0%} {'more' if one < 0.0 else 'less'}" for one in (low, high)]
+            between = span[0] if span[0] == span[1] else f"between {span[0]} and {span[1]}"
             return (
-                f"{self.requests:,} requests are too few: between 0% and {max(high, 0.0):.0%} less, by their order. "
+                f"{few} too few: {between}, by their order. "
                 f"Ask again with {EARLY} or more, or look first with shadow = true."
             )
         if self.saved_share <= WORTH:
@@ -144,11 +150,13 @@ class Replay:
             f"{self.reference}'s."
         )
 
+    def _cheaper(self) -> list[int]:
+        """Return the models that cost less than the reference."""
+        return [k for k, way in enumerate(self.alone) if way.spent < self.reference_alone]
+
     def _no(self) -> str:
         """Say why nothing is saved."""
-        reference = self.models.index(self.reference)
-        costs = [way.spent for way in self.alone]
-        cheap = [k for k in range(len(costs)) if k != reference and costs[k] < costs[reference]]
+        cheap = self._cheaper()
         if not cheap:
             return f"No. No other model is cheaper than {self.reference}."
         first, *others = (f"{self.models[k]}{{}} in {self.alone[k].differ:.0%}{{}}" for k in cheap)
@@ -165,16 +173,15 @@ class Replay:
     def __str__(self) -> str:
         lines = [self.headline(), ""]
         width = max(len(way.name) for way in self.ways())
-        head = (
-            f"{self.currency or 'money':>9}  {'saved':>6}  {'differ':>7}  {'wrong':>7}  {'over orders':>16}"
-        )
-        lines.append(f"{'':{width}}  {head}")
+        known = self.promise.errors is not None
+        head = f"{self.currency or 'money':>9}  {'saved':>6}  {'differ':>7}{'    wrong' if known else ''}"
+        lines.append(f"{'':{width}}  {head}  {'over orders':>16}")
         for way in self.ways():
-            wrong = "" if way.errors is None else f"{way.errors:.1%}"
+            wrong = "" if way.errors is None else f"  {way.errors:>7.1%}"
             saved = 1.0 - way.spent / self.reference_alone
             low, high = (money(end) for end in way.spent_interval)
             over = f"{low} to {high}" if low != high else ""
-            cells = f"{money(way.spent):>9}  {saved:>6.0%}  {way.differ:>7.1%}  {wrong:>7}  {over:>16}"
+            cells = f"{money(way.spent):>9}  {saved:>6.0%}  {way.differ:>7.1%}{wrong}  {over:>16}"
             lines.append(f"{way.name:{width}}  {cells}".rstrip())
         lines.append("")
         if self.promise.differ_at_most is not None:
@@ -184,6 +191,10 @@ class Replay:
         if self.promise.errors is None:
             lines.append(
                 f"Not known: whether {self.reference} is right. At most {self.promise.differ:.1%} more errors than it."
+            )
+        for name, suffix in self.unread.items():
+            lines.append(
+                f"Not read: {name}. If it says how sure the model is, give the score suffix {suffix!r}."
             )
         return "\n".join(lines)
 
@@ -301,6 +312,7 @@ def replay(
         price,
         Path(source).name,
         currency_of(currency),
+        log.unread,
     )
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from weakfeedback.journal.events import Event
 from weakfeedback.serve.drift import Drift
 from weakfeedback.serve.invoice import alone_of, calls_of, money_of
-from weakfeedback.serve.series import Series, added, total
+from weakfeedback.serve.series import KEPT, Series, added, total
 
 RECENT = 20  # decisions
 CHANGES = 100  # of prices that are kept
@@ -121,6 +121,18 @@ class Activity:
     def ages(self, now: int) -> list[float]:
         """Return how long each open decision has waited, in seconds, oldest first."""
         return sorted((max(0.0, (now - at) / 1e6) for at, _, _ in self.open.values()), reverse=True)
+
+    def minute_of(self, ago: int) -> int | None:
+        """Return when the decision was made that ``ago`` others followed: its minute, if that is still kept."""
+        last = self.series.last()
+        if last is None:
+            return None
+        read = self.series.read(last - 60 * (KEPT - 1), last + 60, 60, ["decisions"])
+        for at, made in zip(reversed(read["at"]), reversed(read["columns"]["decisions"])):
+            if ago < made:
+                return int(at) * 1_000_000
+            ago -= int(made)
+        return None
 
     # -- one method for each kind of event
 
@@ -435,7 +447,7 @@ class Activity:
             made.billed = bool(state.get("billed", False))
             made.series = Series.from_state(state["series"], made.series.columns)
             made.drift = Drift.from_state(state["drift"])
-            made.alarmed = max((at for at, _ in made.drift.marks()), default=None)
+            made.alarmed = max((alarm.at for alarm in made.drift.marks()), default=None)
             made.open = {int(id): [at, stage, called] for id, at, stage, called in state["open"]}
             made.strayed = {int(id): list(called) for id, called in state.get("strayed", ())}
             made.recent = {int(shown["id"]): dict(shown) for shown in state["recent"]}

@@ -14,7 +14,7 @@ small ones are not: use USS-TS-drift for these.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from scipy.special import betaincinv
 
@@ -28,6 +28,14 @@ KEPT = 100  # alarms per pair that are kept with their times
 Pair = tuple[int, int]
 
 
+class Alarm(NamedTuple):
+    """An alarm: when it was raised, and whether the pair differed more often than before; None: not known."""
+
+    at: int
+    pair: Pair
+    more: bool | None
+
+
 class Detector:
     """The detector of one pair.
 
@@ -38,7 +46,7 @@ class Detector:
     True
     """
 
-    __slots__ = ("_agree", "_differ", "alarms", "count", "differed", "first", "last", "sums")
+    __slots__ = ("_agree", "_differ", "alarms", "count", "differed", "first", "last", "more", "sums")
 
     def __init__(self) -> None:
         self.count = 0  # comparisons since the baseline began
@@ -47,6 +55,7 @@ class Detector:
         self._differ: list[float] = []  # the factors for x = 1 and x = 0
         self._agree: list[float] = []
         self.alarms: list[int] = []  # times of the last alarms
+        self.more: list[bool | None] = []  # whether each was about more differences; None: not known
         self.first = 0  # number of alarms before these
         self.last: int | None = None  # time of the alarm that began the current baseline
 
@@ -98,8 +107,9 @@ class Detector:
 
     def _note_alarm(self, at: int) -> None:
         self.alarms.append(at)
+        self.more.append(self._differ[self.sums.index(max(self.sums))] > 1.0)
         if len(self.alarms) > KEPT:
-            del self.alarms[0]
+            del self.alarms[0], self.more[0]
             self.first += 1
         self.last = at
         self.count = self.differed = 0
@@ -107,21 +117,25 @@ class Detector:
 
     def state(self) -> list[Any]:
         """Return everything as JSON data."""
-        return [self.count, self.differed, list(self.sums), list(self.alarms), self.first]
+        told = [self.count, self.differed, list(self.sums), list(self.alarms), self.first]
+        return [*told, list(self.more)] if self.alarms else told
 
     @classmethod
     def from_state(cls, state: Any) -> Detector:
         """Return the detector that gave ``state``; ValueError for anything else."""
         made = cls()
         try:
-            count, differed, sums, alarms, first = state
+            count, differed, sums, alarms, first, *more = state
             made.count, made.first = int(count), int(first)
             made.differed = differed if isinstance(differed, float) else int(differed)
             made.alarms = [int(at) for at in alarms]
+            made.more = [
+                None if one is None else bool(one) for one in (more[0] if more else [None] * len(alarms))
+            ]
             made.last = made.alarms[-1] if made.alarms else None
             if made.count >= BASELINE:
                 made._freeze()
-            if len(sums) != len(made.sums):
+            if len(sums) != len(made.sums) or len(made.more) != len(made.alarms):
                 raise ValueError
             made.sums = [float(value) for value in sums]
         except (TypeError, ValueError):
@@ -147,7 +161,10 @@ class Drift:
         return [pair for pair in pairs if self.detector(pair).add(pair in differed, at)]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per pair for a report; ``alarm`` is set after an alarm until the new baseline is complete."""
+        """Return one row per pair for a report; ``alarm`` is set after an alarm until the new baseline is complete.
+
+        After an alarm ``more_often`` says whether the pair differed more often than before, or less.
+        """
         return [
             {
                 "pair": list(pair),
@@ -156,13 +173,19 @@ class Drift:
                 "alarms": detector.total,
                 "level": detector.level,
                 "watching": detector.watching,
+                **({"more_often": detector.more[-1]} if detector.more else {}),
             }
             for pair, detector in sorted(self.detectors.items())
         ]
 
-    def marks(self) -> list[tuple[int, Pair]]:
+    def marks(self) -> list[Alarm]:
         """Return the alarms that are kept, by time."""
-        return sorted((at, pair) for pair, detector in self.detectors.items() for at in detector.alarms)
+        found = [
+            Alarm(at, pair, more)
+            for pair, detector in self.detectors.items()
+            for at, more in zip(detector.alarms, detector.more)
+        ]
+        return sorted(found, key=lambda alarm: alarm[:2])
 
     def state(self) -> list[Any]:
         """Return everything as JSON data."""

@@ -19,6 +19,7 @@ from weakfeedback.live.errors import FeedbackConflict, Refused
 from weakfeedback.live.games.adaptive import alone
 from weakfeedback.live.games.promise import group_of
 from weakfeedback.live.live import Live
+from weakfeedback.live.numbers import Squared
 from weakfeedback.live.promise_report import PromiseReport
 from weakfeedback.live.report import plain
 from weakfeedback.live.router import Router
@@ -315,12 +316,24 @@ class CascadeKind(Compared):
             config.stage_costs,
             config.error_cost,
             label_price=config.label_price,
-            **self.code(),
+            **self.numbers(),
             **self.common(seed, compiled),
         )
 
+    def numbers(self) -> dict[str, Any]:
+        """Return the arguments that say how far apart two answers are."""
+        compare = self.config.compare
+        if not isinstance(self.comparator.metric, Squared):
+            return self.code()
+        if "scale" in self.config.options:
+            raise Problem(
+                "invalid", "options must leave out scale, which is that of compare", field="options"
+            )
+        return {"loss": compare.loss, "scale": compare.scale}
+
     def code(self) -> dict[str, Any]:
-        return {"metric": self.comparator.metric}
+        metric = self.comparator.metric
+        return {"metric": None if isinstance(metric, Squared) else metric}  # a loss is in the state
 
     def answer(self, body: dict[str, Any], names: list[str]) -> dict[str, Any]:
         stage = body["stage"]
@@ -398,13 +411,6 @@ class ContextualKind(CascadeKind):
     takes_context = True
     is_slow = True
 
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        if self.comparator.metric is not None:
-            raise Problem(
-                "invalid", "compare must be exact or text for a contextual learner", field="compare"
-            )
-
     def make(self, seed: int, compiled: bool) -> Live:
         config, common = self.config, self.common(seed, compiled)
         pairs = self._pairs()
@@ -415,11 +421,13 @@ class ContextualKind(CascadeKind):
                 field="stages",
             )
         return ContextualCascade(
-            len(self.names), config.stage_costs, config.error_cost, keep=config.keep, **common
+            len(self.names),
+            config.stage_costs,
+            config.error_cost,
+            keep=config.keep,
+            **self.numbers(),
+            **common,
         )
-
-    def code(self) -> dict[str, Any]:
-        return {}
 
     def checked_context(self, live: Any, context: Any) -> tuple[Any, ...]:
         if isinstance(context, (DecideRequest, str)):  # what other kinds are told of a request
@@ -455,7 +463,7 @@ class ContextualKind(CascadeKind):
         return bool(self.checked_context(live, context)[1].tolist() == body["phi"])
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
-        self.refuse(given, ("outputs", "differ", "costs"))
+        self.refuse(given, ("outputs", "differ", "distance", "costs"))
         super().learn(live, id, given, digest)
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
@@ -562,6 +570,15 @@ class RouterKind(Compared):
     name = "router"
     live = Router
     _parts = "models"
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        if isinstance(self.comparator.metric, Squared):
+            raise Problem(
+                "invalid",
+                "compare.loss must be left out for a router: squared errors are for kinds cascade and contextual",
+                field="compare.loss",
+            )
 
     def make(self, seed: int, compiled: bool) -> Live:
         config, common = self.config, self.common(seed, compiled)
@@ -778,6 +795,7 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
         "remember",
         "policy",
         "metric",
+        "loss",
         "compare",
         "combine",
         "label",

@@ -202,10 +202,11 @@ class TextCompare(Model):
 
 
 class NumberCompare(Model):
-    """Numbers, whose distance is ``min(|a - b| / scale, 1)``."""
+    """Numbers, whose distance is ``min(|a - b| / scale, 1)``; with ``loss: "squared"`` its square."""
 
     type: Literal["number"]
     scale: Positive
+    loss: Literal["squared"] | None = None
 
 
 Compare = Annotated[Exact | TextCompare | NumberCompare, Field(discriminator="type")]

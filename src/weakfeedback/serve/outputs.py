@@ -9,6 +9,7 @@ import numpy as np
 
 from weakfeedback.canonical import canonical
 from weakfeedback.live.answers import Metric, distances
+from weakfeedback.live.numbers import Squared
 from weakfeedback.serve.limits import LABEL_LIMIT
 from weakfeedback.serve.models import Compare, NumberCompare, Problem, TextCompare
 
@@ -60,7 +61,7 @@ class LabelComparator:
             self._text, self._label = compare, self._as_text
         elif isinstance(compare, NumberCompare):
             scale = compare.scale
-            self.metric = lambda a, b: min(abs(a - b) / scale, 1.0)
+            self.metric = Squared(scale) if compare.loss else lambda a, b: min(abs(a - b) / scale, 1.0)
             self._label = _as_number
 
     def labels(self, field: str, outputs: list[Any]) -> list[Any]:

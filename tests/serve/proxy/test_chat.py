@@ -5,22 +5,13 @@ import json
 import pytest
 from tests.rig.fake import FakeUpstream
 from tests.rig.raw_http import QUESTION, RIGHT, ask, body_of, connect, send
-from tests.rig.upstreams import MODELS, LocalDecider, ScriptedSteps, learner, stage, world
+from tests.rig.upstreams import MODELS, ScriptedSteps, calling, learner, stage, world
 
 from weakfeedback.serve.proxy import chat
 from weakfeedback.serve.proxy.fake import FakeModel
 
 ALL_RIGHT = {name: FakeModel(name, 1.0) for name in MODELS}
 IMAGE = [{"type": "text", "text": QUESTION}, {"type": "image_url", "image_url": {"url": "data:,"}}]
-
-
-def calling(*call):
-    def make(proxied):
-        decider = LocalDecider(proxied)
-        decider.forced = call
-        return decider
-
-    return make
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +49,12 @@ def test_all_models_of_a_decision_are_called_and_compared(here, stream):
 
 
 def test_nobody_waits_for_a_comparison():
-    slow = ALL_RIGHT | {"small-7b": FakeModel("small-7b", 1.0, seconds=0.6)}
-    with world(models=slow, make_decider=calling(0, 1)) as here:
+    with world(models=ALL_RIGHT, make_decider=calling(0, 1)) as here:
+        here.fake.held.add("small-7b")
         for stream in (False, True):
             ask(here.url, stream)
             assert "feedback" not in here.decider.kinds()
+        here.fake.held.clear()
         assert kinds(here).count("feedback") == 2
 
 

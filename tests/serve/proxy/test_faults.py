@@ -5,10 +5,11 @@ from tests.rig.fake import FakeUpstream
 from tests.rig.raw_http import QUESTION, RIGHT, ask
 from tests.rig.upstreams import (
     KEY,
+    LONG,
     MODELS,
-    LocalDecider,
+    NOBODY,
     Running,
-    free_port,
+    calling,
     gated,
     learner,
     make_proxy,
@@ -18,21 +19,20 @@ from tests.rig.upstreams import (
 from weakfeedback.serve.proxy.fake import FakeModel
 
 ALL_RIGHT = {name: FakeModel(name, 1.0) for name in MODELS}
-QUICK = {"connect": 5, "first_byte": 1, "chunk": 0.8, "total": 2}
 CHUNKS = 8  # of a streamed answer: role, four words, finish, usage, [DONE]
-
-
-def by_medium(proxied):
-    """Decide for the second stage alone, always."""
-    decider = LocalDecider(proxied)
-    decider.forced = (1,)
-    return decider
 
 
 @pytest.fixture(scope="module")
 def here():
-    with world(models=ALL_RIGHT, timeout=QUICK, retries=1, make_decider=by_medium) as found:
+    with world(models=ALL_RIGHT, retries=1, make_decider=calling(1)) as found:
         yield found
+
+
+def hurried(stage, **limits):
+    """A world whose proxy waits for the answer of this stage only so long."""
+    table = learner()
+    table["stage"][stage]["upstream"] = "hurried"
+    return world(table, models=ALL_RIGHT, retries=1, make_decider=calling(1), hurried={**LONG, **limits})
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,6 @@ def test_a_fault_that_passes_is_retried_at_the_same_stage(here, fault, stream):
         ("500", 2),
         ("429", 2),
         ("429:60", 1),
-        ("hang", 1),
         ("redirect", 1),
         ("gzip", 1),
         ("broken", 2),
@@ -80,6 +79,16 @@ def test_a_fault_that_passes_is_retried_at_the_same_stage(here, fault, stream):
     ],
 )
 def test_a_fault_that_stays_leads_to_the_next_later_stage(here, fault, calls, stream):
+    check_next_stage(here, fault, calls, stream)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_no_answer_in_time_leads_to_the_next_later_stage(stream):
+    with hurried(1, first_byte=2.0, total=2.0) as here:
+        check_next_stage(here, "hang", 1, stream)
+
+
+def check_next_stage(here, fault, calls, stream):
     here.fake.always["medium-2"] = fault
     before = here.proxy.account("support")["fallbacks"]
     got = ask(here.url, stream)
@@ -147,16 +156,34 @@ def test_a_plain_answer_that_is_too_large_is_not_taken(here):
 
 
 @pytest.mark.parametrize("fault", ["stall:0", "cut:0"])
-def test_a_plain_answer_that_breaks_off_is_not_taken(here, fault):
-    here.fake.always["medium-2"] = fault
-    got = ask(here.url)
-    assert got.headers["x-weakfeedback-fallback"] == "medium>large"
-    assert got.data["choices"][0]["message"]["content"] == RIGHT
+def test_a_plain_answer_that_breaks_off_is_not_taken(fault):
+    with hurried(1, total=1.0) as here:
+        here.fake.always["medium-2"] = fault
+        got = ask(here.url)
+        assert got.headers["x-weakfeedback-fallback"] == "medium>large"
+        assert got.data["choices"][0]["message"]["content"] == RIGHT
 
 
 @pytest.mark.parametrize("at", range(1, CHUNKS))
-@pytest.mark.parametrize("kind", ["cut", "stall", "broken", "error-event"])
+@pytest.mark.parametrize("kind", ["cut", "broken", "error-event"])
 def test_a_stream_that_breaks_after_its_first_byte_ends_in_an_error(here, kind, at):
+    check_cut(here, kind, at)
+
+
+@pytest.fixture(scope="module")
+def impatient():
+    with hurried(1, chunk=0.8) as found:
+        yield found
+
+
+@pytest.mark.parametrize("at", range(1, CHUNKS))
+def test_a_stream_that_stalls_after_its_first_byte_ends_in_an_error(impatient, at):
+    impatient.decider.told.clear()
+    impatient.fake.seen.clear()
+    check_cut(impatient, "stall", at)
+
+
+def check_cut(here, kind, at):
     here.fake.faults["medium-2"] = [f"{kind}:{at}"]
     got = ask(here.url, True)
     assert got.status == 200
@@ -211,8 +238,8 @@ def test_a_server_that_refuses_connections_leads_to_another_one():
     running = Running()
     try:
         fake = FakeUpstream(ALL_RIGHT)
-        dead = {"dead": {"url": f"http://127.0.0.1:{free_port()}", "retries": 1}}
-        proxy, _ = make_proxy([tables], running.serve(fake), None, 1, by_medium, dead)
+        dead = {"dead": {"url": f"http://127.0.0.1:{NOBODY}", "retries": 1}}
+        proxy, _ = make_proxy([tables], running.serve(fake), 1, calling(1), dead)
         port = running.serve(gated(proxy))
         got = ask(f"http://127.0.0.1:{port}/v1")
         assert got.headers["x-weakfeedback-fallback"] == "medium>large"
@@ -233,8 +260,19 @@ def compared(here):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("fault", ["500", "hang", "broken", "401", "huge"])
+@pytest.mark.parametrize("fault", ["500", "broken", "401", "huge"])
 def test_a_failed_comparison_costs_the_comparison_not_the_answer(compared, fault, stream):
+    check_comparison(compared, fault, stream)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_comparison_without_an_answer_costs_the_comparison_not_the_answer(stream):
+    with hurried(0, first_byte=2.0, total=2.0) as here:
+        here.decider.forced = (0, 1)
+        check_comparison(here, "hang", stream)
+
+
+def check_comparison(compared, fault, stream):
     compared.fake.always["small-7b"] = fault
     got = ask(compared.url, stream)
     assert got.status == 200

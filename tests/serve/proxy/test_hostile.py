@@ -9,16 +9,15 @@ import time
 
 import pytest
 from tests.rig.fake import FakeUpstream
+from tests.rig.processes import PATIENCE
 from tests.rig.raw_http import QUESTION, RIGHT, ask
-from tests.rig.upstreams import LocalDecider, Running, gated, learner, make_proxy
+from tests.rig.upstreams import LONG, Running, calling, gated, learner, make_proxy
 
 from weakfeedback.serve.proxy.fake import FakeModel
 
 MODELS = {name: FakeModel(name, 1.0, tokens=20) for name in ("small-7b", "medium-2", "large-5")}
 SHORT = {"connect": 1, "first_byte": 0.4, "chunk": 0.3, "total": 0.8}
-# for what must arrive, however busy the machine
-LONG = {"connect": 30, "first_byte": 30, "chunk": 30, "total": 60}
-SOON = 8.0  # seconds, on a machine where others work
+SOON = 100.0  # seconds: far less than a drip takes, and enough on a machine where others work
 
 
 def completion(**more):
@@ -103,7 +102,7 @@ ALWAYS = {
     "tools of a number": one(message={"role": "assistant", "content": None, "tool_calls": 9}),
     "bad chunks": http(b"zz\r\nhello\r\n0\r\n\r\n", length=False, Transfer_Encoding="chunked"),
     "a chunk cut short": http(b"ffffff\r\nhello", length=False, Transfer_Encoding="chunked"),
-    "a drip": [bytes([byte]) for byte in http(GOOD)[:200]],
+    "a drip": [bytes([byte]) for byte in http(b" " * 4000 + GOOD)[:4000]],
     **{
         f"retry after {value!r}": said({"error": {}}, status="429 Slow", Retry_After=value)
         for value in ("1e9", "-5", "nan", "inf", "soon", "", "9" * 400)
@@ -168,7 +167,7 @@ class Hostile:
             reply = http(status=f"{reply[1]} Elsewhere", Location=place)
         with connection:
             try:
-                connection.settimeout(5.0)
+                connection.settimeout(PATIENCE)
                 read_request(connection)
                 for piece in reply if isinstance(reply, list) else [reply]:
                     connection.sendall(piece)
@@ -190,13 +189,7 @@ class Hostile:
             listener.shutdown(socket.SHUT_RDWR)
             listener.close()
         for thread in self.threads:
-            thread.join(10)
-
-
-def by_medium(proxied):
-    decider = LocalDecider(proxied)
-    decider.forced = (1,)
-    return decider
+            thread.join(PATIENCE)
 
 
 @contextlib.contextmanager
@@ -210,7 +203,7 @@ def proxied(times):
             "hostile": {"url": f"http://127.0.0.1:{hostile.port}/v1", "retries": 0, "timeout": times}
         }
         fake = running.serve(FakeUpstream(MODELS))
-        proxy, _ = make_proxy([table], fake, None, 0, by_medium, upstreams)
+        proxy, _ = make_proxy([table], fake, 0, calling(1), upstreams)
         url = f"http://127.0.0.1:{running.serve(gated(proxy))}/v1"
         yield hostile, url
         running.call(proxy.close(1.0))

@@ -6,6 +6,7 @@ import anthropic
 import openai
 import pytest
 from tests.rig.fake import FakeUpstream
+from tests.rig.processes import PATIENCE
 from tests.rig.raw_http import QUESTION, RIGHT
 from tests.rig.upstreams import MODELS, learner, world
 
@@ -40,7 +41,7 @@ def client(here, theirs):
     """The client of a package."""
     url = here.url if theirs is openai else here.url.removesuffix("/v1")
     make = openai.OpenAI if theirs is openai else anthropic.Anthropic
-    OPENED.append(make(base_url=url, api_key="any", max_retries=0, timeout=10))
+    OPENED.append(make(base_url=url, api_key="any", max_retries=0, timeout=PATIENCE))
     return OPENED[-1]
 
 

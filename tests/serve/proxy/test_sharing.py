@@ -5,8 +5,9 @@ import http.client
 import json
 
 from tests.rig.fake import FakeUpstream
+from tests.rig.processes import PATIENCE, wait_until
 from tests.rig.raw_http import RIGHT, ask
-from tests.rig.server import Client, Process, patiently
+from tests.rig.server import Client, Process
 from tests.rig.upstreams import MODELS, Running
 from tests.serve.proxy.test_service import CONFIG, SECRET
 
@@ -31,7 +32,7 @@ def test_chat_pages_and_cookies_work_at_every_instance(server, tmp_path):
         fake = FakeUpstream({name: FakeModel(name, 1.0) for name in MODELS})
         with two(tmp_path, server.url(), running.serve(fake)) as (one, other):
             lines = [Client(each.port, TOKEN) for each in (one, other)]
-            patiently(lambda: sum(line("GET", "/health/ready")[1]["learners"] for line in lines) == 1)
+            wait_until(lambda: sum(line("GET", "/health/ready")[1]["learners"] for line in lines) == 1)
             for each in (one, other):
                 url = f"http://127.0.0.1:{each.port}"
                 assert ask(url).status == 401
@@ -42,11 +43,11 @@ def test_chat_pages_and_cookies_work_at_every_instance(server, tmp_path):
                 assert ask(url, headers=TOKEN, model="nobody").status == 404
             # both count the same requests
             for line in lines:
-                patiently(lambda line=line: line("GET", "/v1/learners/support")[1]["rounds"] == 4)
+                wait_until(lambda line=line: line("GET", "/v1/learners/support")[1]["rounds"] == 4)
             tokens = [line("GET", "/v1/tokens")[1]["tokens"][0]["money"] for line in lines]
             assert min(tokens) == 0.0 < max(tokens)  # money is counted by who has spent it
             # a cookie of one is a cookie of the other, and the page's updates are streamed through
-            page = http.client.HTTPConnection("127.0.0.1", one.port, timeout=20)
+            page = http.client.HTTPConnection("127.0.0.1", one.port, timeout=PATIENCE)
             page.request(
                 "POST", "/login", f"token={SECRET}", {"content-type": "application/x-www-form-urlencoded"}
             )
@@ -55,7 +56,7 @@ def test_chat_pages_and_cookies_work_at_every_instance(server, tmp_path):
             cookie = {"cookie": answer.headers["set-cookie"].partition(";")[0]}
             page.close()
             for each in (one, other):
-                view = http.client.HTTPConnection("127.0.0.1", each.port, timeout=20)
+                view = http.client.HTTPConnection("127.0.0.1", each.port, timeout=PATIENCE)
                 view.request("GET", "/learners/support", headers=cookie)
                 answer = view.getresponse()
                 assert (answer.status, b"support" in answer.read()) == (200, True)

@@ -23,6 +23,7 @@ FIRST = 50
 OVERSPEND = 0.05
 ALLOWANCE = 50
 DELTA = 0.05
+USED_UP = 0.5  # tokens below which the reference answers nearly everything
 SHADOW_LEAST, SURE_LEAST = 0.03, 0.25
 
 NAMED = BUCKETS - 1  # groups that are shown by name, and that can have a promise of their own
@@ -36,16 +37,8 @@ FIRST_CHECKS = 50  # comparisons after each of which the reference is called a s
 LATER = 0.25  # then with this chance
 LIMITS = ("agree", "budget", "error_cost")
 COUNTED = (
-    "n",
-    "open",
-    "blind",
-    "calls",
-    "comparisons",
-    "label",
-    "place",
-    "call_label",
-    "call_group",
-    "asked",
+    *("n", "open", "blind", "calls", "comparisons"),
+    *("label", "place", "call_label", "call_group", "asked"),
 )
 CHOSEN = (*LIMITS, "reference", "sure", "groups", "shadow", "background", "self_check", "names")
 
@@ -178,6 +171,7 @@ class PromiseCounts(NamedTuple):
     safe_since: int = 0  # in shadow mode: the request since which it is safe to turn on; 0: not yet
     shadow_from: int = 0  # and the first one on which a cheap answer would have gone out
     second: Second = Second()
+    risk_since: int = 0  # the request since which the allowance is used up; 0: it is not
 
     @property
     def total(self) -> Share:
@@ -212,6 +206,13 @@ class PromiseCounts(NamedTuple):
             return self
         return self._replace(safe_since=since, shadow_from=start)
 
+    def after_round(self, fields: Mapping[str, Any]) -> PromiseCounts:
+        """Note since when the allowance is used up."""
+        used_up = fields["eps"] > 0.0 and fields["tokens"][fields["n"] > 0].sum() < USED_UP
+        if used_up == (self.risk_since > 0):
+            return self
+        return self._replace(risk_since=self.total.requests if used_up else 0)
+
     def state(self) -> dict[str, Any]:
         """Return everything as JSON data."""
         return {
@@ -221,6 +222,7 @@ class PromiseCounts(NamedTuple):
             "shadow_from": self.shadow_from,
             "second": [*self.second[:4], list(self.second.bets)],
             **({"second_most": list(self.second.caps)} if any(self.second.caps) else {}),
+            **({"risk_since": self.risk_since} if self.risk_since else {}),
         }
 
     @classmethod
@@ -228,9 +230,9 @@ class PromiseCounts(NamedTuple):
         """Return the counts that gave ``state``, or raise `StateError`."""
         caps = list(Second().caps)
         if isinstance(state, dict):
-            state = {"shadow_from": 0, **state}  # counts of before hold none
+            state = {"shadow_from": 0, "risk_since": 0, **state}  # counts of before hold none
             caps = state.pop("second_most", caps)
-        numbers = ("blind", "safe_since", "shadow_from")
+        numbers = ("blind", "safe_since", "shadow_from", "risk_since")
         require(
             "the promise's counts", state, {"groups": list, "second": list, **dict.fromkeys(numbers, int)}
         )
@@ -259,7 +261,7 @@ class PromiseCounts(NamedTuple):
             raise StateError("the counts of the promise are damaged")
         made = tuple((one[0], Share(*one[1:])) for one in groups)
         told = Second._make([*second[:-1], tuple(second[-1]), tuple(caps)])
-        return cls(made, state["blind"], state["safe_since"], state["shadow_from"], told)
+        return cls(made, state["blind"], state["safe_since"], state["shadow_from"], told, state["risk_since"])
 
 
 UNTOLD = object()  # in place of a label that was compared elsewhere

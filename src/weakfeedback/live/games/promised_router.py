@@ -309,6 +309,7 @@ class PromisedRouterGame(RouterGame):
         if terms.promise.shadow:
             known = kept.total.requests - (counts.asked - counts.learned - 1)  # without those under way
             kept = kept.after_shadow(max(known, 0), self.driver.fields())
+        kept = kept.after_round(self.driver.fields())
         if terms.promise.self_check and R in decided:
             known = labels_of(record.outputs)[decided.index(R)] if record.outputs else UNTOLD
             record.keep = Why(decided, known, True)

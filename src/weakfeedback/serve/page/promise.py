@@ -27,8 +27,8 @@ STATES = {  # class of the badge, words
 }
 
 
-def promise_of(found: PromiseReport, currency: str | None) -> dict[str, Any]:
-    """Return a promise for a row of the list and the card of the page."""
+def promise_of(found: PromiseReport, currency: str | None, since: str = "") -> dict[str, Any]:
+    """Return a promise for a row of the list and the card of the page; ``since`` is when it began to be at risk."""
     told, shadow, reference = found.settings, found.shadow, found.reference
     eps = None if told["agree"] is None else 1.0 - told["agree"]
     about = found.differ if shadow is None else shadow["differ"]
@@ -41,8 +41,8 @@ def promise_of(found: PromiseReport, currency: str | None) -> dict[str, Any]:
         "reference": reference,
         "state": kind,
         "badge": badge,
-        "note": _note(found),
-        "first": _first_line(found),
+        "note": _note(found, since),
+        "first": _first_line(found, since),
         "about": share(about),
         "at_most": share(most),
         "would": shadow is not None,
@@ -107,27 +107,27 @@ def _allowance(found: PromiseReport) -> dict[str, Any]:
     }
 
 
-def _note(found: PromiseReport) -> str:
+def _note(found: PromiseReport, since: str) -> str:
     """Return what stands beside the badge in the list."""
     reference = found.reference
     if found.state == "paused":
         return f"{reference} answers everything"
     if found.state == "at risk":
-        return f"{reference} answers everything; it goes on by itself"
+        return f"{reference} answers everything{' since ' + since if since else ''}; it goes on by itself"
     if found.state == "learning":
         return f"{reference} answers everything until then"
     if found.state == "above":
         return "more differ so far than were promised; it lowers its limit"
     if found.shadow is not None:
-        since = found.shadow["safe_since"]
+        safe = found.shadow["safe_since"]
         saves = f"would save {share(max(found.shadow['saved_share'], 0.0))}"
         return (
-            f"not yet safe to turn on; {saves}" if since is None else f"safe since request {since:,}; {saves}"
+            f"not yet safe to turn on; {saves}" if safe is None else f"safe since request {safe:,}; {saves}"
         )
     return ""
 
 
-def _first_line(found: PromiseReport) -> str:
+def _first_line(found: PromiseReport, since: str) -> str:
     """Return the first line of the card in states that need one."""
     reference, shadow = found.reference, found.shadow
     if found.state == "paused":
@@ -136,7 +136,7 @@ def _first_line(found: PromiseReport) -> str:
         least = min([one["compared"] for one in found.models if one["usable"]], default=0)
         return f"Not enough compared yet: {min(least, 50)} of 50. {reference} answers everything until then."
     if found.state == "at risk":
-        return f"The allowance is used up: {reference} answers everything; it goes on by itself."
+        return found.at_risk(since)
     if found.state == "above":
         return (
             "More answers differ so far than were promised: fewer cheap ones go out until that is made good."

@@ -35,7 +35,7 @@ from weakfeedback.serve.page.bars import bars_of
 from weakfeedback.serve.page.calling import calls_of
 from weakfeedback.serve.page.money import csv_of, invoice_of, totals
 from weakfeedback.serve.page.promise import curve_of, groups_of, offers_of, promise_of, promises_in_words
-from weakfeedback.serve.page.words import ago, amount, count, duration, moment
+from weakfeedback.serve.page.words import ago, amount, clock, count, duration, moment
 from weakfeedback.serve.service import Service
 from weakfeedback.serve.tokens import token_operations, tokens_told
 
@@ -172,9 +172,17 @@ class Page:
         if promised_of(learner) is None:
             return None
         found: dict[str, Any] = self._seldom(
-            "promise", learner, lambda: promise_of(live.report(), learner.config.currency)
+            "promise", learner, lambda: self._told_promise(learner, live.report())
         )
         return found
+
+    def _told_promise(self, learner: Learner, found: PromiseReport) -> dict[str, Any]:
+        at = (
+            None
+            if found.risk_since is None
+            else watch_of(learner).minute_of(found.requests - found.risk_since)
+        )
+        return promise_of(found, learner.config.currency, "" if at is None else clock(at, self.now()))
 
     def _offers(self, learner: Learner, report: PromiseReport) -> dict[str, Any] | None:
         """Return what other promises would cost; their curve is computed anew after each fit."""
@@ -283,7 +291,9 @@ class Page:
             "waiting": view.waiting(watch, now),
             "expires": duration(learner.config.pending_ttl),
             "drift": view.drift(watch),
-            "drift_words": view.DRIFT if kind in WATCHED else view.NOT_WATCHED,
+            "drift_words": view.DRIFT + view.CHANGING["promise" if promised else kind]
+            if kind in WATCHED
+            else view.NOT_WATCHED,
             "watched": kind in WATCHED and report.get("promise") is None,
             "recent": view.recent(
                 watch,
@@ -310,7 +320,7 @@ class Page:
                 token=bool(self.auth.tokens),
             ),
             "next": _next(learner, watch, self.address),
-            "promise": None if promised is None else promise_of(promised, report["currency"]),
+            "promise": None if promised is None else self._told_promise(learner, promised),
             "offers": None if promised is None else self._offers(learner, promised),
             "groups": None if promised is None else groups_of(promised, report["currency"]),
             "actions": actions_of(learner, chat=learner.name in self.service.models),

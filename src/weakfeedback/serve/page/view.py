@@ -12,9 +12,10 @@ from weakfeedback.live.promise_report import PromiseReport
 from weakfeedback.live.report import wilson
 from weakfeedback.plaintext import counted
 from weakfeedback.serve.activity import WATCHED, Activity
+from weakfeedback.serve.drift import Alarm
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.page.money import MINUS, differing, headline, other_side, sums_of
-from weakfeedback.serve.page.words import ago, amount, count, duration, listed, moment, number, share
+from weakfeedback.serve.page.words import ago, amount, clock, count, duration, listed, moment, number, share
 
 KINDS = {
     "cascade": ("cascade", "calls its stages from the cheapest on, and learns where to stop"),
@@ -29,13 +30,18 @@ KINDS = {
 SPANS = {"15m": (900, 15), "1h": (3600, 60), "1d": (86_400, 1800), "7d": (604_800, 7200)}  # seconds, step
 LEARNING_ROUNDS = 100  # rounds below which the page says nothing about trust
 DRAWN = 6  # pairs in one chart
+BANNERS = 3  # pairs that are named at the top of a page
 RECENT_ALARM = 86_400_000_000  # microseconds for which an alarm counts as recent
 AGES = ((60, "under a minute"), (600, "1 to 10 min"), (3600, "10 min to 1 h"), (86_400, "1 h to 1 day"))
 ESTIMATED = "estimated: the last stage was not called"
 DRIFT = (
-    "The detector finds large changes, such as 5 % to 15 %, within some hundreds of comparisons, and not small ones. "
-    "Where the world keeps changing, use the policy USS-TS-drift."
+    "The detector finds large changes (5 % to 15 %) within some hundreds of comparisons, and not small ones."
 )
+CHANGING = {
+    "promise": " The promise is kept whatever changes: comparisons go on, and fewer cheap answers go out.",
+    "cascade": " Where the world keeps changing, use the policy USS-TS-drift.",
+    "router": "",
+}
 
 CONTEXT_TRUST = (
     "Rests on weak dominance at every context (only labels can tell), and on what its numbers can express."
@@ -85,11 +91,11 @@ def shares_of(watch: Activity) -> list[float]:
     return [weight / total for weight in weights] if total else [0.0] * len(weights)
 
 
-def alarms_of(watch: Activity, now: int) -> list[tuple[int, tuple[int, int]]]:
+def alarms_of(watch: Activity, now: int) -> list[Alarm]:
     """Return the alarms of the last day, by time."""
     if watch.alarmed is None or now - watch.alarmed >= RECENT_ALARM:
         return []
-    return [(at, pair) for at, pair in watch.drift.marks() if now - at < RECENT_ALARM]
+    return [alarm for alarm in watch.drift.marks() if now - alarm.at < RECENT_ALARM]
 
 
 def does(watch: Activity, settled: int | None) -> tuple[str, str]:
@@ -189,11 +195,19 @@ def state_of(watch: Activity) -> str:
     return "learning" if done < LEARNING_ROUNDS else "settled"
 
 
-def alarm_words(watch: Activity, mark: tuple[int, tuple[int, int]], now: int) -> str:
+def alarm_words(watch: Activity, alarm: Alarm, now: int) -> str:
     """Say what an alarm was about."""
-    at, (i, j) = mark
-    since = duration((now - at) / 1e6, 1)
-    return f"{watch.names[i]} and {watch.names[j]} differ at another rate than before, since {since}"
+    i, j = alarm.pair if alarm.pair[0] != watch.baseline else alarm.pair[::-1]
+    how = {True: "more often", False: "less often", None: "at another rate"}[alarm.more]
+    since = f"since {clock(alarm.at, now)} at the latest"
+    return f"{watch.names[i]} differs from {watch.names[j]} {how} than before, {since}"
+
+
+def changed(watch: Activity, now: int) -> list[str]:
+    """Say which pairs have begun to differ more or less often in the last day, those with the baseline first."""
+    last = {alarm.pair: alarm for alarm in alarms_of(watch, now)}
+    found = sorted(last.values(), key=lambda alarm: watch.baseline not in alarm.pair)
+    return [f"{alarm_words(watch, alarm, now)}." for alarm in found[:BANNERS]]
 
 
 # -- one learner
@@ -205,6 +219,7 @@ def summary(
     """Return the top of the page: a sentence, what the learner does, what it costs, whether it can be trusted."""
     other = other_side(report, watch, invoice)
     return {
+        "changed": changed(watch, now),
         "headline": headline(report, watch, other),
         "other": other,
         "does": _does_sentence(report, watch),
@@ -659,6 +674,7 @@ def charts(report: dict[str, Any], watch: Activity, span: str, now: int, created
         "at": at,
         "from": start,
         "to": end,
+        "now": now // 1_000_000,
         "born": born,
         "step": step,
         "names": list(watch.names),
@@ -699,7 +715,7 @@ def _unborn(values: list[Any], born: int) -> list[Any]:
 
 
 def _marks(watch: Activity, start: int) -> list[tuple[int, tuple[int, int]]]:
-    return [(at // 1_000_000, pair) for at, pair in watch.drift.marks() if at // 1_000_000 >= start]
+    return [(one.at // 1_000_000, one.pair) for one in watch.drift.marks() if one.at // 1_000_000 >= start]
 
 
 def _running(total: float, sums: Sequence[float]) -> list[float]:

@@ -92,6 +92,17 @@ def moment(at: int | None) -> str:
     return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def clock(at: int, now: int) -> str:
+    """Return the time of the day, in UTC, with the day if it is another one than ``now``.
+
+    >>> clock(1_700_000_000_000_000, 1_700_000_100_000_000), clock(1_700_000_000_000_000, 1_700_100_000_000_000)
+    ('22:13 UTC', '14 Nov, 22:13 UTC')
+    """
+    then, today = datetime.fromtimestamp(at / 1e6, UTC), datetime.fromtimestamp(now / 1e6, UTC)
+    day = "" if then.date() == today.date() else f"{then.day} {then:%b}, "
+    return f"{day}{then:%H:%M} UTC"
+
+
 def ago(at: int | None, now: int | None = None, units: int = 2) -> str:
     """Return how long ago a time was.
 

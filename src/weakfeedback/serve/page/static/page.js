@@ -32,15 +32,20 @@
 
   // times in UTC, as everywhere on the page
   const clock = (at) => new Date(1000 * at).toISOString();
+  const day = (at) => new Date(1000 * at).toUTCString().replace(/^(...), (..).*/, "$1 $2");
   const times = (u, ticks) => {
     const days = ticks[ticks.length - 1] - ticks[0] > 172800;
-    return ticks.map((at) => days ? (at % 86400 ? "" : clock(at).slice(5, 10)) : ticks[1] - ticks[0] < 60 ? clock(at).slice(11, 19) : clock(at).slice(11, 16));
+    return ticks.map((at) => days ? (at % 86400 ? "" : day(at)) : ticks[1] - ticks[0] < 60 ? clock(at).slice(11, 19) : clock(at).slice(11, 16));
   };
 
   function axes(format) {
     const common = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     return [Object.assign({ values: times, space: 70 }, common), Object.assign({ values: (u, ticks) => ticks.map(format), size: 64 }, common)];
   }
+
+  // running values are those at the end of a step, the last ones those of now; one or two steps are dots
+  const ends = (c) => c.at.map((at) => Math.min(at + c.step, c.now));
+  const dots = (c, fill) => ({ show: c.at.length - c.born < 3, size: 8, fill });
 
   // each chart: its data, and the options that belong to it
   const makers = {
@@ -50,21 +55,21 @@
       const order = c.names.map((_, k) => k).reverse(); // the highest first, lower ones drawn over it
       const area = c.unit !== "given";
       const series = order.map((k) => ({
-        label: c.names[k], stroke: stage(k), fill: area ? stage(k) : undefined, width: area ? 1 : 2, points: { show: c.at.length < 3 },
+        label: c.names[k], stroke: stage(k), fill: area ? stage(k) : undefined, width: area ? 1 : 2, points: dots(c, stage(k)),
       }));
       const legend = (at) => c.names.map((name, k) => [stage(k), name, short(c.stops[k][at])]);
       return { data: [c.at, ...order.map((k) => stacked[k])], series, legend, format: short, from0: true };
     },
     pairs: (c) => {
       if (!c.pairs || !c.pairs.length) return null;
-      const data = [c.at], series = [], bands = [];
+      const data = [ends(c)], series = [], bands = [];
       c.pairs.forEach((pair, k) => {
         const line = stage(k), n = data.length;
         data.push(pair.share, pair.high, pair.low);
-        series.push({ label: pair.label, stroke: line, width: 2, points: { show: c.at.length < 3 } });
+        series.push({ label: pair.label, stroke: line, width: 2, points: dots(c, line) });
         // borders of its own colour, so that intervals which lie over each other can be told apart
-        series.push({ label: "to", stroke: line, width: 1, dash: [2, 3], points: { show: false } });
-        series.push({ label: "from", stroke: line, width: 1, dash: [2, 3], points: { show: false } });
+        series.push({ label: "to", stroke: line, width: 1, dash: [2, 3], points: { ...dots(c), size: 5 } });
+        series.push({ label: "from", stroke: line, width: 1, dash: [2, 3], points: { ...dots(c), size: 5 } });
         bands.push({ series: [n + 1, n + 2], fill: line + "22" });
         if (pair.pays <= 1) {
           data.push(c.at.map(() => pair.pays));
@@ -78,9 +83,9 @@
     money: (c) => {
       if (!c.money) return null;
       const colours = ["--s1", "--good", "--bad"];
-      const series = c.money.map((line, k) => ({ label: line.label, stroke: colour(colours[k]), width: 2, points: { show: c.at.length < 3 } }));
+      const series = c.money.map((line, k) => ({ label: line.label, stroke: colour(colours[k]), width: 2, points: dots(c, colour(colours[k])) }));
       const legend = (at) => c.money.map((line, k) => [colour(colours[k]), line.label, short(line.values[at])]);
-      return { data: [c.at, ...c.money.map((line) => line.values)], series, legend, format: short, from0: false };
+      return { data: [ends(c), ...c.money.map((line) => line.values)], series, legend, format: short, from0: false };
     },
   };
 
@@ -94,7 +99,7 @@
       bold.textContent = value;
       item.append(dot, label + " ", bold);
       return item;
-    }), Object.assign(document.createElement("li"), { textContent: clock(shown.at[at]).slice(0, 19).replace("T", " ") + " UTC" }));
+    }), Object.assign(document.createElement("li"), { textContent: clock(kept.made.data[0][at]).slice(0, 19).replace("T", " ") + " UTC" }));
   }
 
   function shape(made) { return made.series.map((s) => s.label + s.stroke).join("|"); }
