@@ -153,7 +153,7 @@ async def test_a_passed_request_outlives_its_line_and_its_client(server, monkeyp
             asked = asyncio.create_task(first.ask(request(far)))
             await until(lambda: line._waiting)
             line.transport.abort()
-            status, headers, body = await asked
+            status, headers, body = await asyncio.wait_for(asked, 20)
             assert (status, json.loads(body)["code"]) == (503, "moving")
             assert headers["retry-after"] == "1"
         assert others == []  # nobody knows whether it was carried out
