@@ -58,5 +58,5 @@ def test_every_file_has_its_source_its_commit_and_the_licence():
 
 def test_an_unknown_set_is_told_which_there_are():
     for wrong in ("nope", None, 3):
-        with pytest.raises(ValueError, match="recorded answers are .*rafdb.*, got "):
+        with pytest.raises(ValueError, match=r"recorded answers are .*rafdb.*, got "):
             load_answers(wrong)
