@@ -81,14 +81,20 @@ test-all: coverage
 	@$(BIN)/python tests/installation.py
 
 # the packages of others are not in the lock: they have an environment of their own; needs uv's index and npm
+# the newest of each in an environment of its own: they want different versions of OpenAI's client
 INTEGRATIONS := $(abspath out/integrations)
+FRAMEWORKS := litellm langchain-openai llama-index-llms-openai-like pydantic-ai-slim[openai]
 test-integrations: $(READY)
-	@$(BIN)/python -m venv $(INTEGRATIONS)/venv && mkdir -p $(INTEGRATIONS)/node
-	@$(BIN)/uv pip install --quiet --python $(INTEGRATIONS)/venv/bin/python --editable '.[dev]' litellm langchain-core \
-	  langchain-openai llama-index-llms-openai-like 'pydantic-ai-slim[openai]'
-	@cd $(INTEGRATIONS)/node && npm install --silent --no-fund --no-audit ai @ai-sdk/openai-compatible
-	@WEAKFEEDBACK_NODE_MODULES=$(INTEGRATIONS)/node $(INTEGRATIONS)/venv/bin/python -m pytest -q -rs \
-	  tests/adapters tests/docs/test_frameworks.py
+	@mkdir -p $(INTEGRATIONS)/node && cd $(INTEGRATIONS)/node && \
+	  npm install --silent --no-fund --no-audit ai@latest @ai-sdk/openai-compatible@latest
+	@set -e; for package in $(FRAMEWORKS); do \
+	  place=$(INTEGRATIONS)/$${package%[*}; \
+	  $(BIN)/python -m venv $$place; \
+	  $(BIN)/uv pip install --quiet --upgrade --python $$place/bin/python --editable '.[dev]' $$package; \
+	  WEAKFEEDBACK_NODE_MODULES=$(INTEGRATIONS)/node WEAKFEEDBACK_INTEGRATION=$${package%[*} $$place/bin/python -m pytest -q -rs \
+	    tests/adapters/test_langchain.py tests/adapters/test_litellm.py tests/docs/test_frameworks.py; \
+	  $(BIN)/uv pip list --python $$place/bin/python | grep -E "^($${package%[*}|openai|pydantic) "; \
+	done; cd $(INTEGRATIONS)/node && npm ls --depth=0
 
 # compiled code is not traced: what only runs compiled counts as missed
 coverage: lint

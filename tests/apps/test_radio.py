@@ -87,9 +87,12 @@ def test_slots_are_bounded_and_the_alarm_is_on_by_default():
 
 
 def test_time_is_bounded():
-    report = play_radio(MultiplayerProblem([0.5] * 5, 2), max_seconds=0.3, **ENDLESS)
-    assert report.ended == "max-seconds"
-    assert 0.3 <= report.seconds < PATIENCE
+    for seconds in (0.3, 3.0, 30.0):  # longer where the machine was busy with others
+        report = play_radio(MultiplayerProblem([0.5] * 5, 2), max_seconds=seconds, **ENDLESS)
+        assert report.ended == "max-seconds"
+        assert seconds <= report.seconds < PATIENCE
+        if report.slots:
+            break
     assert report.measures["settled_players"] == 0
     assert report.slots == len(report.choices) > 0
 

@@ -89,7 +89,7 @@ def test_single_events_are_found(store):
 
 
 @given(st.lists(st.integers(0, 30), unique=True), st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[*HealthCheck])
 def test_decisions_are_found_in_any_order_of_their_numbers(store, numbers, data):
     learner = store.create_learner(f"n{len(store.learners())}", 0)
     events = []
@@ -613,7 +613,7 @@ steps = st.lists(st.tuples(kinds, st.integers(0, 5), st.integers(0, 3)), max_siz
 
 
 @given(steps, st.integers(1, 10))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck])
 def test_any_sequence_of_events_reads_as_it_was_written(store, steps, size):
     learner = store.create_learner(f"n{len(store.learners())}", 0)
     model, ended, keys = [], set(), set()

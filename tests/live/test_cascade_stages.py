@@ -297,13 +297,10 @@ def test_asynchronous_and_other_stages_together():
     assert asyncio.run(fixed(1, [low, lambda x: slow_high(x)]).acall(4)).label is False
 
 
-def test_many_asynchronous_calls_at_once():
+async def test_many_asynchronous_calls_at_once():
     cascade = Cascade([low, slow_high], [1, 30], error_cost=100, policy="Random", seed=1)
 
-    async def main():
-        return await asyncio.gather(*(cascade.acall(x) for x in range(50)))
-
-    answers = asyncio.run(main())
+    answers = await asyncio.gather(*(cascade.acall(x) for x in range(50)))
     assert [answer.label for answer in answers] == [[low, high][a.arm](x) for x, a in enumerate(answers)]
     assert (cascade.rounds, cascade.pending) == (50, [])
 

@@ -34,14 +34,14 @@ def test_every_truncation_is_refused(saved, places):
         kind.load(path)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[*HealthCheck])
 @given(data=st.data())
 def test_flipped_bits_are_refused_or_change_nothing(saved, data):
     flip_and_load(saved, data)
 
 
 @pytest.mark.slow
-@settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3000, deadline=None, suppress_health_check=[*HealthCheck])
 @given(data=st.data())
 def test_many_flipped_bits_are_refused_or_change_nothing(saved, data):
     flip_and_load(saved, data)

@@ -915,3 +915,16 @@ def test_the_risk_of_an_answer_is_told():
         answer = live(x)
         assert (live.risk(answer.id) == 0.0) == (answer.arm == 2)
     assert live.risk(10**6) is None
+
+
+def test_what_comparisons_under_way_may_take_is_not_used_up():
+    router = Router(2, [1.0, 20.0], agree=0.95, seed=0)
+    while router.report().state == "learning":
+        decision = router.decide()
+        if len(decision.call) > 1:
+            router.feedback(decision.id, ["a", "a"])
+    assert router.report().allowance > 1.0
+    while router.report().allowance >= constants.USED_UP:  # each comparison under way reserves its part
+        router.decide()
+    assert router.report().state == "kept"
+    assert "used up" not in str(router.report())

@@ -248,7 +248,7 @@ def test_a_failing_answer_cancels_the_decision_and_is_raised(policy):
     assert (router.pending, router.comparisons, router.rounds) == ([], 0, 0)
 
 
-def test_models_are_awaited_together():
+async def test_models_are_awaited_together():
     running, most = 0, 0
 
     def slow(k):
@@ -266,10 +266,7 @@ def test_models_are_awaited_together():
     with pytest.raises(ValueError, match=r"models\[0\] is asynchronous: use `await router.acall"):
         router(1)
 
-    async def work():
-        return [await router.acall(x) for x in range(10)]
-
-    answers = asyncio.run(work())
+    answers = [await router.acall(x) for x in range(10)]
     assert most == max(len(answer.call) for answer in answers) > 1
     assert all(answer.cost == 0.5 * len(answer.call) for answer in answers)
 

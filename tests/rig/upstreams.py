@@ -24,6 +24,7 @@ from weakfeedback.serve.proxy.settings import read_proxied, read_upstreams
 from weakfeedback.serve.proxy.upstream import Upstream
 
 KEY = "test-key-of-the-upstream"
+NOBODY = 9  # a port where nobody listens, unlike one that was free a moment ago
 MODELS = {
     "small-7b": FakeModel("small-7b", 0.8, tokens=20),
     "medium-2": FakeModel("medium-2", 0.93, tokens=20),
@@ -143,6 +144,17 @@ class LocalDecider:
         return [entry[0] for entry in self.told]
 
 
+def calling(*stages):
+    """Makes a decider for which these stages are always called."""
+
+    def make(proxied):
+        decider = LocalDecider(proxied)
+        decider.forced = stages
+        return decider
+
+    return make
+
+
 class ScriptedSteps(LocalDecider):
     """An adaptive learner that goes on until stage ``last``."""
 
@@ -247,7 +259,7 @@ def world(*tables, models=None, hurried=None, retries=2, make_decider=LocalDecid
     try:
         fake = fake or FakeUpstream(models or MODELS)
         upstream_port = running.serve(fake)
-        used = free_port() if dead else upstream_port
+        used = NOBODY if dead else upstream_port
         proxy, decider = make_proxy(tables or [learner()], used, retries, make_decider, hurried=hurried)
         port = running.serve(gated(proxy))
         try:

@@ -4,7 +4,7 @@ import json
 import re
 
 from tests.rig.chrome import chrome
-from tests.rig.harness import CASCADE, Caller, quick, run, serving
+from tests.rig.harness import CASCADE, Caller, quick, serving
 from tests.rig.sockets import listening
 
 from weakfeedback.serve.app import make_app
@@ -31,42 +31,37 @@ async def log_in(call, secret):
     return cookie, FORM.search(page.body)[1].decode(), page.body.decode()
 
 
-def test_a_cookie_alone_changes_nothing(tmp_path):
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            await service.create("triage", CONFIG.validate_python({**CASCADE, "seed": 1}))
-            auth = guarded()
-            call = Caller(make_app(service, auth, **page_of(service, auth)))
-            body = json.dumps({"error_cost": 70}).encode()
-            cookie, form, page = await log_in(call, SECRET)
-            assert "Change prices" in page
-            other, _, looked = await log_in(call, SECRET + "2")
-            assert "Your access token may look only." in looked
-            assert "Change prices" not in looked
+async def test_a_cookie_alone_changes_nothing(tmp_path):
+    async with serving(tmp_path / "s.db") as (service, _):
+        await service.create("triage", CONFIG.validate_python({**CASCADE, "seed": 1}))
+        auth = guarded()
+        call = Caller(make_app(service, auth, **page_of(service, auth)))
+        body = json.dumps({"error_cost": 70}).encode()
+        cookie, form, page = await log_in(call, SECRET)
+        assert "Change prices" in page
+        other, _, looked = await log_in(call, SECRET + "2")
+        assert "Your access token may look only." in looked
+        assert "Change prices" not in looked
 
-            async def change(**headers):
-                sent = {**JSON, **{name.replace("_", "-"): value for name, value in headers.items()}}
-                reply = await call.raw("PATCH", "/v1/learners/triage/costs", body, sent)
-                return reply.status, reply.data.get("detail", "")
+        async def change(**headers):
+            sent = {**JSON, **{name.replace("_", "-"): value for name, value in headers.items()}}
+            reply = await call.raw("PATCH", "/v1/learners/triage/costs", body, sent)
+            return reply.status, reply.data.get("detail", "")
 
-            status, words = await change(**cookie)
-            assert status == 403
-            assert "a browser's cookie changes nothing without the page's own header" in words
-            assert (await change(**cookie, x_weakfeedback_form="0" * 64))[0] == 403
-            assert (await change(**cookie, x_weakfeedback_form="\xe9"))[0] == 403
-            theirs = auth.form_of(other["cookie"].partition("=")[2])
-            assert (await change(**cookie, x_weakfeedback_form=theirs))[0] == 403
-            assert (await change(**other, x_weakfeedback_form=theirs))[0] == 403  # it may look only
-            assert (await change(x_weakfeedback_form=form))[0] == 401
-            assert (await change(**cookie, x_weakfeedback_form=form, origin="http://elsewhere.example"))[
-                0
-            ] == 403
-            assert service.learner("triage").settings()["error_cost"] == CASCADE["error_cost"]
-            assert (await change(**cookie, x_weakfeedback_form=form))[0] == 200
-            assert (await change(authorization=f"Bearer {SECRET}"))[0] == 200
-            assert service.learner("triage").settings()["error_cost"] == 70
-
-    run(look())
+        status, words = await change(**cookie)
+        assert status == 403
+        assert "a browser's cookie changes nothing without the page's own header" in words
+        assert (await change(**cookie, x_weakfeedback_form="0" * 64))[0] == 403
+        assert (await change(**cookie, x_weakfeedback_form="\xe9"))[0] == 403
+        theirs = auth.form_of(other["cookie"].partition("=")[2])
+        assert (await change(**cookie, x_weakfeedback_form=theirs))[0] == 403
+        assert (await change(**other, x_weakfeedback_form=theirs))[0] == 403  # it may look only
+        assert (await change(x_weakfeedback_form=form))[0] == 401
+        assert (await change(**cookie, x_weakfeedback_form=form, origin="http://elsewhere.example"))[0] == 403
+        assert service.learner("triage").settings()["error_cost"] == CASCADE["error_cost"]
+        assert (await change(**cookie, x_weakfeedback_form=form))[0] == 200
+        assert (await change(authorization=f"Bearer {SECRET}"))[0] == 200
+        assert service.learner("triage").settings()["error_cost"] == 70
 
 
 CSV = "rules,small,expert,truth\nx,x,x,x\n" + 'x,y,"y",y\r\n' * 8 + '"a ""b"", c",y,y,"a ""b"", c"\n'

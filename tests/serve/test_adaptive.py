@@ -63,39 +63,36 @@ def test_rounds_equal_the_library_and_survive_restarts_in_their_middle(tmp_path:
     run(play(10))
 
 
-def test_what_an_adaptive_learner_offers_and_others_do_not(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+async def test_what_an_adaptive_learner_offers_and_others_do_not(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
 
-            async def refused(method: str, path: str, data: Any) -> tuple[int, str]:
-                reply = await call(method, path, data)
-                return reply.status, reply.data["code"]
+        async def refused(method: str, path: str, data: Any) -> tuple[int, str]:
+            reply = await call(method, path, data)
+            return reply.status, reply.data["code"]
 
-            await call("PUT", PLACE, CONFIG)
-            await call("PUT", "/v1/learners/plain", CASCADE)
-            offered = (409, "not_offered")
-            assert await refused("POST", PLACE + "/decide", {}) == offered
-            assert await refused("POST", "/v1/learners/plain/begin", {}) == offered
-            await call("POST", "/v1/learners/plain/decide", {})
-            assert await refused("POST", "/v1/learners/plain/decisions/1/tell", {"output": 1}) == offered
-            assert await refused("POST", PLACE + "/warm-start", {"outputs": [[1, 1, 1]]}) == offered
-            assert await refused("POST", PLACE + "/decisions/9/tell", {"output": 1}) == (
-                404,
-                "unknown_decision",
-            )
-            await call("POST", PLACE + "/begin", {})
-            wrong = {"output": 1, "stage": 2}
-            assert await refused("POST", PLACE + "/decisions/1/tell", wrong) == (422, "wrong_outputs")
-            assert (await call("POST", PLACE + "/decisions/1/cancel", {"cost": 1.0})).data[
-                "result"
-            ] == "cancelled"
-            assert await refused("POST", PLACE + "/decisions/1/tell", {"output": 1}) == (410, "cancelled")
-            rows = {"outputs": [[n % 2, 1, 1] for n in range(30)], "truth": [1] * 30}
-            rows["scores"] = [[0.5, 0.7, 0.9]] * 30
-            reply = await call("POST", PLACE + "/calibrate", rows)
-            assert (reply.status, reply.data) == (200, {"rows": 30, "repeated": False})
-            assert await refused("POST", "/v1/learners/plain/calibrate", rows) == offered
-            bad = {**CONFIG, "policy": "USS-TS"}
-            assert await refused("PUT", "/v1/learners/bad", bad) == (422, "invalid")
-
-    run(play())
+        await call("PUT", PLACE, CONFIG)
+        await call("PUT", "/v1/learners/plain", CASCADE)
+        offered = (409, "not_offered")
+        assert await refused("POST", PLACE + "/decide", {}) == offered
+        assert await refused("POST", "/v1/learners/plain/begin", {}) == offered
+        await call("POST", "/v1/learners/plain/decide", {})
+        assert await refused("POST", "/v1/learners/plain/decisions/1/tell", {"output": 1}) == offered
+        assert await refused("POST", PLACE + "/warm-start", {"outputs": [[1, 1, 1]]}) == offered
+        assert await refused("POST", PLACE + "/decisions/9/tell", {"output": 1}) == (
+            404,
+            "unknown_decision",
+        )
+        await call("POST", PLACE + "/begin", {})
+        wrong = {"output": 1, "stage": 2}
+        assert await refused("POST", PLACE + "/decisions/1/tell", wrong) == (422, "wrong_outputs")
+        assert (await call("POST", PLACE + "/decisions/1/cancel", {"cost": 1.0})).data[
+            "result"
+        ] == "cancelled"
+        assert await refused("POST", PLACE + "/decisions/1/tell", {"output": 1}) == (410, "cancelled")
+        rows = {"outputs": [[n % 2, 1, 1] for n in range(30)], "truth": [1] * 30}
+        rows["scores"] = [[0.5, 0.7, 0.9]] * 30
+        reply = await call("POST", PLACE + "/calibrate", rows)
+        assert (reply.status, reply.data) == (200, {"rows": 30, "repeated": False})
+        assert await refused("POST", "/v1/learners/plain/calibrate", rows) == offered
+        bad = {**CONFIG, "policy": "USS-TS"}
+        assert await refused("PUT", "/v1/learners/bad", bad) == (422, "invalid")

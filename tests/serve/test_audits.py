@@ -177,24 +177,21 @@ async def test_an_old_warm_start_is_known_by_its_key_and_its_rows(tmp_path: Path
         assert (other.status, other.data["code"]) == (409, "conflict")
 
 
-def test_prices_at_which_nothing_can_pay_are_told_at_once_with_the_name(tmp_path, caplog):
-    async def look():
-        async with serving(tmp_path / "s.db") as (_, call):
-            config = {"kind": "router", "models": ["small", "large"], "prices": [1, 20], "error_cost": 19}
-            made = await call("PUT", "/v1/learners/mail", config)
-            mended = await call("PATCH", "/v1/learners/mail/costs", {"error_cost": 19.5})
-            spoilt = await call("PATCH", "/v1/learners/mail/costs", {"prices": [1, 21]})
-            # the live object is silent here, for all warnings are errors
-            config = {"kind": "cascade", "stages": ["a", "b"], "stage_costs": [1, 20], "error_cost": 20}
-            staged = await call("PUT", "/v1/learners/staged", config)
-            return (
-                made.data["warning"],
-                mended.data.get("warning"),
-                spoilt.data["warning"],
-                staged.data["warning"],
-            )
-
-    made, mended, spoilt, staged = run(look())
+async def test_prices_at_which_nothing_can_pay_are_told_at_once_with_the_name(tmp_path, caplog):
+    async with serving(tmp_path / "s.db") as (_, call):
+        config = {"kind": "router", "models": ["small", "large"], "prices": [1, 20], "error_cost": 19}
+        made = await call("PUT", "/v1/learners/mail", config)
+        mended = await call("PATCH", "/v1/learners/mail/costs", {"error_cost": 19.5})
+        spoilt = await call("PATCH", "/v1/learners/mail/costs", {"prices": [1, 21]})
+        # the live object is silent here, for all warnings are errors
+        config = {"kind": "cascade", "stages": ["a", "b"], "stage_costs": [1, 20], "error_cost": 20}
+        staged = await call("PUT", "/v1/learners/staged", config)
+        made, mended, spoilt, staged = (
+            made.data["warning"],
+            mended.data.get("warning"),
+            spoilt.data["warning"],
+            staged.data["warning"],
+        )
     assert made == (
         "learner mail: large costs 19 more, and a wrong answer only 19: nothing after small can ever pay; "
         "is error_cost what you meant?"
@@ -209,21 +206,18 @@ def test_prices_at_which_nothing_can_pay_are_told_at_once_with_the_name(tmp_path
     ("kind", "policy", "missing"),
     [("cascade", "USS-A", "Promise"), ("cascade", "Promise", "Agreement"), ("adaptive", "USS-WD", "USS-TS")],
 )
-def test_a_policy_of_another_kind_of_learner_is_refused_with_the_names_of_those_that_there_are(
+async def test_a_policy_of_another_kind_of_learner_is_refused_with_the_names_of_those_that_there_are(
     tmp_path, kind, policy, missing
 ):
-    async def look():
-        async with serving(tmp_path / "s.db") as (_, call):
-            config = {
-                "kind": kind,
-                "stages": ["a", "b"],
-                "stage_costs": [1, 2],
-                "error_cost": 9,
-                "policy": policy,
-            }
-            return await call("PUT", "/v1/learners/mail", config)
-
-    refused = run(look())
+    async with serving(tmp_path / "s.db") as (_, call):
+        config = {
+            "kind": kind,
+            "stages": ["a", "b"],
+            "stage_costs": [1, 2],
+            "error_cost": 9,
+            "policy": policy,
+        }
+        refused = await call("PUT", "/v1/learners/mail", config)
     assert (refused.status, refused.data["code"]) == (422, "invalid")
     names = refused.data["detail"].split(", got ")[0].removeprefix("policy must be one of ").split(", ")
     assert ("USS-TS" in names, "USS-A" in names) == (kind == "cascade", kind == "adaptive")

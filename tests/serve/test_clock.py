@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.rig.harness import CASCADE, Caller, quick, run, serving
+from tests.rig.harness import CASCADE, Caller, quick, serving
 from tests.rig.processes import until
 
 from weakfeedback.journal import SqliteStore
@@ -38,31 +38,9 @@ async def waiting(call: Caller) -> list[int]:
 
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("snapshot", [False, True])
-def test_one_event_a_year_ahead_stops_no_expiry(tmp_path: Path, restart: bool, snapshot: bool) -> None:
+async def test_one_event_a_year_ahead_stops_no_expiry(tmp_path: Path, restart: bool, snapshot: bool) -> None:
     """Every later event got its time: decisions never expired, and at last there was no room for more."""
     clock = Clock()
-
-    async def play() -> None:
-        options = quick(clock=clock)
-        async with serving(tmp_path / "s.db", options) as (service, call):
-            await call("PUT", PLACE, {**CASCADE, "pending_ttl": 3600})
-            await decide(call)  # 1
-            clock.at += HOUR // 4
-            clock.wrong = YEAR
-            await decide(call)  # 2, a year ahead
-            clock.wrong = 0
-            clock.at += HOUR // 4
-            late = await decide(call)  # 3
-            assert late["expires"] == moment(clock.at + HOUR)
-            assert (await call("GET", PLACE + "/decisions/3")).data["expires"] == late["expires"]
-            assert await service.expire() == 0
-            service.learners["t"].pictured = -1 if snapshot else service.learners["t"].seq
-            if not restart:
-                await later(service, call)
-        if restart:
-            async with serving(tmp_path / "s.db", options) as (service, call):
-                assert await service.expire() == 0
-                await later(service, call)
 
     async def later(service: Any, call: Caller) -> None:
         clock.at += HOUR // 2
@@ -77,7 +55,26 @@ def test_one_event_a_year_ahead_stops_no_expiry(tmp_path: Path, restart: bool, s
         clock.at += HOUR
         assert await service.expire() == 1
 
-    run(play())
+    options = quick(clock=clock)
+    async with serving(tmp_path / "s.db", options) as (service, call):
+        await call("PUT", PLACE, {**CASCADE, "pending_ttl": 3600})
+        await decide(call)  # 1
+        clock.at += HOUR // 4
+        clock.wrong = YEAR
+        await decide(call)  # 2, a year ahead
+        clock.wrong = 0
+        clock.at += HOUR // 4
+        late = await decide(call)  # 3
+        assert late["expires"] == moment(clock.at + HOUR)
+        assert (await call("GET", PLACE + "/decisions/3")).data["expires"] == late["expires"]
+        assert await service.expire() == 0
+        service.learners["t"].pictured = -1 if snapshot else service.learners["t"].seq
+        if not restart:
+            await later(service, call)
+    if restart:
+        async with serving(tmp_path / "s.db", options) as (service, call):
+            assert await service.expire() == 0
+            await later(service, call)
     with SqliteStore.open(tmp_path / "s.db", read_only=True) as store:
         (learner,) = store.learners()
         times = [event.at for event in store.events(learner.id)]
@@ -101,31 +98,28 @@ async def test_one_event_in_1970_expires_nothing(tmp_path: Path) -> None:
         assert await service.expire() == 3
 
 
-def test_a_jump_of_the_clock_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_jump_of_the_clock_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
 
-    async def play() -> None:
-        looks = list[int]()
+    looks = list[int]()
 
-        def steady() -> float:
-            looks.append(clock.at)
-            return clock.at / 1e6
+    def steady() -> float:
+        looks.append(clock.at)
+        return clock.at / 1e6
 
-        async with serving(tmp_path / "s.db", quick(clock=clock, steady=steady, tick=0.005)) as (_, call):
-            await call("PUT", PLACE, CASCADE)
-            await until(lambda: len(looks) >= 3)
-            clock.at += HOUR  # time passes: nothing is wrong
-            await until(lambda: looks.count(clock.at) >= 3)
-            assert not caplog.records
-            clock.wrong = YEAR
-            await until(lambda: len(caplog.records) == 1)
-            await decide(call)
-            clock.wrong = 0
-            await until(lambda: len(caplog.records) == 2)
-        async with serving(tmp_path / "s.db", quick(clock=clock)):
-            pass
-
-    run(play())
+    async with serving(tmp_path / "s.db", quick(clock=clock, steady=steady, tick=0.005)) as (_, call):
+        await call("PUT", PLACE, CASCADE)
+        await until(lambda: len(looks) >= 3)
+        clock.at += HOUR  # time passes: nothing is wrong
+        await until(lambda: looks.count(clock.at) >= 3)
+        assert not caplog.records
+        clock.wrong = YEAR
+        await until(lambda: len(caplog.records) == 1)
+        await decide(call)
+        clock.wrong = 0
+        await until(lambda: len(caplog.records) == 2)
+    async with serving(tmp_path / "s.db", quick(clock=clock)):
+        pass
     told = [one.message for one in caplog.records]
     seconds = YEAR // 1_000_000
     assert told[:2] == [f"the clock has jumped by {sign}{seconds} seconds" for sign in "+-"]

@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from tests.rig.harness import opener, quick, run
+from tests.rig.harness import opener, quick
 from tests.rig.processes import PATIENCE
 from tests.rig.server import Client, Process
 from tests.serve.test_page import paged, text_of
@@ -17,36 +17,30 @@ from weakfeedback.serve.page.routes import watch_of
 from weakfeedback.serve.service import Service
 
 
-def test_an_hour_of_the_past_is_played_and_shown(tmp_path):
-    async def play():
-        clock = Clock()
-        service = Service(opener(tmp_path / "s.db"), quick(clock=clock, durability="process"))
-        await service.start()
-        try:
-            load = Load(service)
-            await load.create()
-            await load.play_past(clock, minutes=6)
-            assert set(service.learners) == set(LEARNERS)
-            support = await service.report("support")
-            # what is known of the models shows in how often they differ; 4 standard errors of 150 comparisons
-            pair = support["disagreement"][0]
-            assert (
-                abs(pair["share"] - (SKILLS[1] - SKILLS[0])) < 4 * (0.21 * 0.79 / pair["comparisons"]) ** 0.5
-            )
-            last = watch_of(service.learners["support"]).series.last()
-            assert time.time() - last < 120
-            call = paged(service)
-            pages = [await call("GET", path) for path in ("/", *(f"/learners/{name}" for name in LEARNERS))]
-            load_task = asyncio.ensure_future(load.go_on())
-            before = load.rounds
-            while load.rounds == before:
-                await asyncio.sleep(0.05)
-            load_task.cancel()
-            return pages
-        finally:
-            await service.stop()
-
-    pages = run(play())
+async def test_an_hour_of_the_past_is_played_and_shown(tmp_path):
+    clock = Clock()
+    service = Service(opener(tmp_path / "s.db"), quick(clock=clock, durability="process"))
+    await service.start()
+    try:
+        load = Load(service)
+        await load.create()
+        await load.play_past(clock, minutes=6)
+        assert set(service.learners) == set(LEARNERS)
+        support = await service.report("support")
+        # what is known of the models shows in how often they differ; 4 standard errors of 150 comparisons
+        pair = support["disagreement"][0]
+        assert abs(pair["share"] - (SKILLS[1] - SKILLS[0])) < 4 * (0.21 * 0.79 / pair["comparisons"]) ** 0.5
+        last = watch_of(service.learners["support"]).series.last()
+        assert time.time() - last < 120
+        call = paged(service)
+        pages = [await call("GET", path) for path in ("/", *(f"/learners/{name}" for name in LEARNERS))]
+        load_task = asyncio.ensure_future(load.go_on())
+        before = load.rounds
+        while load.rounds == before:
+            await asyncio.sleep(0.05)
+        load_task.cancel()
+    finally:
+        await service.stop()
     assert [page.status for page in pages] == [200] * len(pages)
     assert all(name in text_of(pages[0]) for name in LEARNERS)
 

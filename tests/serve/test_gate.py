@@ -143,38 +143,35 @@ async def test_every_answer_has_the_headers_that_protect_a_browser(tmp_path: Pat
         assert len(odd) == 16
 
 
-def test_limits_have_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (_, call):
+async def test_limits_have_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(tmp_path / "s.db") as (_, call):
 
-            async def refused(method: str, path: str, data: Any = None, **headers: str) -> tuple[int, str]:
-                reply = await call(method, path, data, **headers)
-                return reply.status, reply.data["code"]
+        async def refused(method: str, path: str, data: Any = None, **headers: str) -> tuple[int, str]:
+            reply = await call(method, path, data, **headers)
+            return reply.status, reply.data["code"]
 
-            await call("PUT", PLACE, CASCADE)
-            big = await call.raw(
-                "POST", PLACE + "/decide", b" " * (BODY_LIMIT + 1), {"content-type": "application/json"}
-            )
-            assert (big.status, big.data["code"]) == (413, "too_large")
-            lied = {"content-type": "application/json", "content-length": "5"}
-            big = await call.raw("POST", PLACE + "/decide", b" " * (BODY_LIMIT + 1), lied)
-            assert (big.status, big.data["code"]) == (413, "too_large")
-            assert await refused("GET", PLACE, x_much="y" * HEADER_LIMIT) == (431, "headers_too_large")
-            stages = [f"s{n}" for n in range(65)]
-            many = {**CASCADE, "stages": stages, "stage_costs": [1.0] * 65}
-            assert await refused("PUT", "/v1/learners/many", many) == (422, "too_many_stages")
-            assert await refused("POST", PLACE + "/decide", {"count": 1001}) == (422, "too_many_items")
-            key = {"idempotency_key": "k" * 129}
-            assert await refused("POST", PLACE + "/decide", {}, **key) == (422, "key_too_long")
-            decided = (await call("POST", PLACE + "/decide", {})).data
-            long = {"outputs": ["x" * 4097] * (decided["stage"] + 1)}
-            assert await refused("POST", PLACE + "/decisions/1/feedback", long) == (422, "label_too_long")
-            for name in ("Big", "a" * 65, "-a", "a.b", "é"):
-                assert await refused("PUT", f"/v1/learners/{name}", CASCADE) == (422, "invalid")
-            monkeypatch.setattr(registry, "LEARNERS_LIMIT", 1)
-            assert await refused("PUT", "/v1/learners/second", CASCADE) == (409, "too_many_learners")
-
-    run(play())
+        await call("PUT", PLACE, CASCADE)
+        big = await call.raw(
+            "POST", PLACE + "/decide", b" " * (BODY_LIMIT + 1), {"content-type": "application/json"}
+        )
+        assert (big.status, big.data["code"]) == (413, "too_large")
+        lied = {"content-type": "application/json", "content-length": "5"}
+        big = await call.raw("POST", PLACE + "/decide", b" " * (BODY_LIMIT + 1), lied)
+        assert (big.status, big.data["code"]) == (413, "too_large")
+        assert await refused("GET", PLACE, x_much="y" * HEADER_LIMIT) == (431, "headers_too_large")
+        stages = [f"s{n}" for n in range(65)]
+        many = {**CASCADE, "stages": stages, "stage_costs": [1.0] * 65}
+        assert await refused("PUT", "/v1/learners/many", many) == (422, "too_many_stages")
+        assert await refused("POST", PLACE + "/decide", {"count": 1001}) == (422, "too_many_items")
+        key = {"idempotency_key": "k" * 129}
+        assert await refused("POST", PLACE + "/decide", {}, **key) == (422, "key_too_long")
+        decided = (await call("POST", PLACE + "/decide", {})).data
+        long = {"outputs": ["x" * 4097] * (decided["stage"] + 1)}
+        assert await refused("POST", PLACE + "/decisions/1/feedback", long) == (422, "label_too_long")
+        for name in ("Big", "a" * 65, "-a", "a.b", "é"):
+            assert await refused("PUT", f"/v1/learners/{name}", CASCADE) == (422, "invalid")
+        monkeypatch.setattr(registry, "LEARNERS_LIMIT", 1)
+        assert await refused("PUT", "/v1/learners/second", CASCADE) == (409, "too_many_learners")
 
 
 async def test_ten_thousand_may_be_pending_and_not_one_more(tmp_path: Path) -> None:
@@ -256,19 +253,16 @@ async def test_nothing_of_users_is_in_problems(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("parts", [[], [b"{"]], ids=["at once", "in the middle"])
-def test_a_body_that_never_came_is_not_an_empty_one(parts: list[bytes]) -> None:
-    async def play() -> None:
-        messages: list[Any] = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
-        messages.append({"type": "http.disconnect"})
+async def test_a_body_that_never_came_is_not_an_empty_one(parts: list[bytes]) -> None:
+    messages: list[Any] = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    messages.append({"type": "http.disconnect"})
 
-        async def receive() -> Any:
-            return messages.pop(0)
+    async def receive() -> Any:
+        return messages.pop(0)
 
-        with pytest.raises(Problem, match="ended before the body") as caught:
-            await read_body(receive, {}, 100)
-        assert caught.value.status == 400
-
-    run(play())
+    with pytest.raises(Problem, match="ended before the body") as caught:
+        await read_body(receive, {}, 100)
+    assert caught.value.status == 400
 
 
 def test_metrics_need_a_token_where_there_are_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,34 +279,29 @@ def test_metrics_need_a_token_where_there_are_tokens(tmp_path: Path, monkeypatch
     assert run(play(None, {})) == 200
 
 
-def test_strangers_behind_a_reverse_proxy_are_not_one(
+async def test_strangers_behind_a_reverse_proxy_are_not_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = noted_waits(monkeypatch)
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
+    async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
 
-            async def is_delayed(forwarded: str | None, client: str = "127.0.0.1") -> bool:
-                headers = {"authorization": "Bearer wrong"}
-                if forwarded is not None:
-                    headers["x-forwarded-for"] = forwarded
-                waits.clear()
-                assert (
-                    await call.raw("GET", "/v1/learners", None, headers, client=(client, 1))
-                ).status == 401
-                return waits == [auth_module.DELAY]
+        async def is_delayed(forwarded: str | None, client: str = "127.0.0.1") -> bool:
+            headers = {"authorization": "Bearer wrong"}
+            if forwarded is not None:
+                headers["x-forwarded-for"] = forwarded
+            waits.clear()
+            assert (await call.raw("GET", "/v1/learners", None, headers, client=(client, 1))).status == 401
+            return waits == [auth_module.DELAY]
 
-            for k in range(10):  # what a stranger writes there himself stands before the proxy's entry
-                await is_delayed(f"10.0.0.{k}, 203.0.113.7")
-            assert await is_delayed("1.2.3.4, 203.0.113.7")
-            assert not await is_delayed("203.0.113.8")
-            assert not await is_delayed(None)
-            for k in range(10):  # only the proxy of this machine is believed
-                await is_delayed(f"203.0.113.{k}", "10.9.9.9")
-            assert await is_delayed("203.0.113.77", "10.9.9.9")
-
-    run(play())
+        for k in range(10):  # what a stranger writes there himself stands before the proxy's entry
+            await is_delayed(f"10.0.0.{k}, 203.0.113.7")
+        assert await is_delayed("1.2.3.4, 203.0.113.7")
+        assert not await is_delayed("203.0.113.8")
+        assert not await is_delayed(None)
+        for k in range(10):  # only the proxy of this machine is believed
+            await is_delayed(f"203.0.113.{k}", "10.9.9.9")
+        assert await is_delayed("203.0.113.77", "10.9.9.9")
 
 
 @pytest.mark.parametrize("name", ["host", "authorization"])

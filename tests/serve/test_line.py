@@ -4,7 +4,6 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.rig.harness import run
 from tests.rig.processes import until
 
 from weakfeedback.serve.line import FRAME, LARGEST, AnsweringLine, AskingLine, Frames, NoLine, pairs_of
@@ -45,23 +44,20 @@ class Noted(Frames):
         self.found.append(frame)
 
 
-def test_frames_arrive_whole_however_they_are_cut():
-    async def play():
-        one = Noted()
-        sent = [(1, 200, [b"a", b"b: c"], b"\n\x00" * 40), (2, 0, [b""], b""), (7, 503, [b"x" * 300], b"{}")]
-        for frame in sent:
-            one.put(*frame)
-        await asyncio.sleep(0)
-        written = one.transport.written
-        for size in (1, 7, 64, len(written)):
-            other = Noted()
-            for place in range(0, len(written), size):
-                other.data_received(written[place : place + size])
-            assert other.found == sent
-        other.data_received(FRAME.pack(LARGEST, 1, 1, 0))
-        assert other.transport.is_over
-
-    run(play())
+async def test_frames_arrive_whole_however_they_are_cut():
+    one = Noted()
+    sent = [(1, 200, [b"a", b"b: c"], b"\n\x00" * 40), (2, 0, [b""], b""), (7, 503, [b"x" * 300], b"{}")]
+    for frame in sent:
+        one.put(*frame)
+    await asyncio.sleep(0)
+    written = one.transport.written
+    for size in (1, 7, 64, len(written)):
+        other = Noted()
+        for place in range(0, len(written), size):
+            other.data_received(written[place : place + size])
+        assert other.found == sent
+    other.data_received(FRAME.pack(LARGEST, 1, 1, 0))
+    assert other.transport.is_over
 
 
 async def answer(scope, receive, send):
@@ -105,70 +101,58 @@ async def between(app):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_answers_come_in_any_order_and_who_leaves_answers_what_was_asked():
-    async def play():
-        late = asyncio.Event()
+async def test_answers_come_in_any_order_and_who_leaves_answers_what_was_asked():
+    late = asyncio.Event()
 
-        async def in_time(scope, receive, send):
-            if scope["path"] == "/late":
-                await late.wait()
-            await answer(scope, receive, send)
+    async def in_time(scope, receive, send):
+        if scope["path"] == "/late":
+            await late.wait()
+        await answer(scope, receive, send)
 
-        async with between(in_time) as (line, lines):
-            paths = (b"/late", b"/soon", b"/now")
-            asked = [line.ask([path, b"q=1", b"told", path], b"body" + path) for path in paths]
-            await asyncio.wait(asked[1:])
-            assert not asked[0].done()
-            (other,) = lines
-            other.leave()
-            late.set()
-            for path, future in zip(paths, asked):
-                status, flat, body = await future
-                assert (status, pairs_of(flat), body) == (201, [(b"told", path)], b"body" + path)
-            assert line.is_left
-            await until(lambda: not lines)  # the line is closed once all is answered
-
-    run(play())
+    async with between(in_time) as (line, lines):
+        paths = (b"/late", b"/soon", b"/now")
+        asked = [line.ask([path, b"q=1", b"told", path], b"body" + path) for path in paths]
+        await asyncio.wait(asked[1:])
+        assert not asked[0].done()
+        (other,) = lines
+        other.leave()
+        late.set()
+        for path, future in zip(paths, asked):
+            status, flat, body = await future
+            assert (status, pairs_of(flat), body) == (201, [(b"told", path)], b"body" + path)
+        assert line.is_left
+        await until(lambda: not lines)  # the line is closed once all is answered
 
 
-def test_a_request_that_fails_halfway_is_answered(caplog):
-    async def play():
-        async with between(answer) as (line, _):
-            assert await line.ask([b"/fault", b""], b"") == (500, [b"content-length", b"0"], b"")
-
-    run(play())
+async def test_a_request_that_fails_halfway_is_answered(caplog):
+    async with between(answer) as (line, _):
+        assert await line.ask([b"/fault", b""], b"") == (500, [b"content-length", b"0"], b"")
     assert "ValueError: a fault" in caplog.text
 
 
-def test_who_waits_is_told_that_the_line_has_ended():
-    async def play():
-        async with between(answer) as (line, lines):
-            asked = line.ask([b"/never", b""], b"")
-            await until(lambda: lines)
-            (other,) = lines
-            other.transport.abort()
-            with pytest.raises(ConnectionError, match="the line has ended"):
-                await asked
-            assert line.is_left
-
-    run(play())
+async def test_who_waits_is_told_that_the_line_has_ended():
+    async with between(answer) as (line, lines):
+        asked = line.ask([b"/never", b""], b"")
+        await until(lambda: lines)
+        (other,) = lines
+        other.transport.abort()
+        with pytest.raises(ConnectionError, match="the line has ended"):
+            await asked
+        assert line.is_left
 
 
-def test_who_makes_no_lines_refuses_and_nobody_is_not_reached():
-    async def play():
-        async def plain(reader, writer):
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n")
-            writer.close()
+async def test_who_makes_no_lines_refuses_and_nobody_is_not_reached():
+    async def plain(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
 
-        server = await asyncio.start_server(plain, "127.0.0.1", 0)
-        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        with pytest.raises(NoLine):
-            await AskingLine.make(address, b"a: b")
-        server.close()
-        await server.wait_closed()
-        with pytest.raises(OSError) as found:
-            await AskingLine.make(address, b"a: b")
-        assert not isinstance(found.value, NoLine)
-
-    run(play())
+    server = await asyncio.start_server(plain, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    with pytest.raises(NoLine):
+        await AskingLine.make(address, b"a: b")
+    server.close()
+    await server.wait_closed()
+    with pytest.raises(OSError) as found:
+        await AskingLine.make(address, b"a: b")
+    assert not isinstance(found.value, NoLine)

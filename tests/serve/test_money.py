@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.rig.harness import CASCADE, ROUTER, run, serving
+from tests.rig.harness import CASCADE, ROUTER, serving
 from tests.rig.server import Process
 from tests.serve.test_page import ADAPTIVE, ALLOCATION, CONTEXTUAL, paged, play, text_of
 
@@ -156,29 +156,26 @@ def test_totals_need_one_currency():
 
 
 @pytest.mark.parametrize(("name", "config"), [("triage", CASCADE), ("mail", ROUTER)])
-def test_the_list_the_page_the_text_and_the_report_say_the_same(tmp_path, name, config):
+async def test_the_list_the_page_the_text_and_the_report_say_the_same(tmp_path, name, config):
     """After new prices, cancellations and open decisions, too; without upstream models, at stated prices."""
 
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            call = paged(service)
-            await call("PUT", f"/v1/learners/{name}", {**config, "currency": "EUR", "seed": 3})
-            await play(call, name, 25)
-            field = "prices" if name == "mail" else "stage_costs"
-            prices = [2 * x for x in config[field]]
-            await call("PATCH", f"/v1/learners/{name}/costs", {field: prices})
-            await play(call, name, 25)
-            for _ in range(4):
-                id = (await call("POST", f"/v1/learners/{name}/decide", {})).data["id"]
-                await call("POST", f"/v1/learners/{name}/decisions/{id}/cancel", {"cost": 0.5})
-            await call("POST", f"/v1/learners/{name}/decide", {})
-            report = (await call("GET", f"/v1/learners/{name}/report")).data
-            pages = [text_of(await call("GET", path)) for path in (f"/learners/{name}", "/")]
-            text = await service.report_text(name)
-            watch = watch_of(service.learners[name])
-            return report, pages, text, (watch.spent, watch.saved)
-
-    report, pages, text, counted = run(look())
+    async with serving(tmp_path / "s.db") as (service, _):
+        call = paged(service)
+        await call("PUT", f"/v1/learners/{name}", {**config, "currency": "EUR", "seed": 3})
+        await play(call, name, 25)
+        field = "prices" if name == "mail" else "stage_costs"
+        prices = [2 * x for x in config[field]]
+        await call("PATCH", f"/v1/learners/{name}/costs", {field: prices})
+        await play(call, name, 25)
+        for _ in range(4):
+            id = (await call("POST", f"/v1/learners/{name}/decide", {})).data["id"]
+            await call("POST", f"/v1/learners/{name}/decisions/{id}/cancel", {"cost": 0.5})
+        await call("POST", f"/v1/learners/{name}/decide", {})
+        report = (await call("GET", f"/v1/learners/{name}/report")).data
+        pages = [text_of(await call("GET", path)) for path in (f"/learners/{name}", "/")]
+        text = await service.report_text(name)
+        watch = watch_of(service.learners[name])
+        report, pages, text, counted = report, pages, text, (watch.spent, watch.saved)
     assert counted == pytest.approx((report["spent"], report["saved"]["amount"]))  # the charts end there
     for page in pages:
         assert view.amount(report["spent"], "EUR") in page

@@ -14,7 +14,7 @@ import pytest
 from tests.rig.fake import FakeUpstream
 from tests.rig.processes import PATIENCE, wait_until
 from tests.rig.server import Process
-from tests.rig.upstreams import Running
+from tests.rig.upstreams import Running, free_port
 
 from weakfeedback.serve.proxy.fake import FakeModel
 
@@ -81,12 +81,6 @@ class Site:
     def __call__(self, *request: str | None, **headers: str) -> tuple[int, http.client.HTTPMessage, str]:
         with self.open(*request, **headers) as answer:
             return answer.status, answer.headers, answer.read().decode()
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return held.getsockname()[1]
 
 
 @pytest.fixture(params=["passed on", "removed"], scope="module")

@@ -53,12 +53,9 @@ async def play(call, name, rounds, differ=3):
             await call("POST", place, {"outputs": outputs})
 
 
-def test_an_empty_service_says_what_to_type(tmp_path):
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            return await paged(service)("GET", "/")
-
-    reply = run(look())
+async def test_an_empty_service_says_what_to_type(tmp_path):
+    async with serving(tmp_path / "s.db") as (service, _):
+        reply = await paged(service)("GET", "/")
     assert reply.status == 200
     assert "curl -X PUT http://localhost/v1/learners/triage" in text_of(reply)
     assert "weakfeedback serve --demo" in text_of(reply)
@@ -74,23 +71,19 @@ def test_an_empty_service_says_what_to_type(tmp_path):
         ("patrols", ALLOCATION),
     ],
 )
-def test_every_kind_has_a_page_and_its_numbers_are_those_of_the_report(tmp_path, name, config):
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            call = paged(service)
-            await call("PUT", f"/v1/learners/{name}", {**config, "currency": "EUR", "seed": 3})
-            new = await call("GET", f"/learners/{name}")
-            verb = "begin" if name == "asks" else "decide"
-            asked = {"context": [0.1, 0.2]} if name == "looks" else {}
-            decided = await call("POST", f"/v1/learners/{name}/{verb}", None if name == "asks" else asked)
-            waits = await call("GET", f"/learners/{name}")
-            await play(call, name, 30)
-            report = (await call("GET", f"/v1/learners/{name}/report")).data
-            shown = await call("GET", f"/learners/{name}")
-            overview = await call("GET", "/")
-            return new, decided, waits, report, shown, overview
-
-    new, decided, waits, report, shown, overview = run(look())
+async def test_every_kind_has_a_page_and_its_numbers_are_those_of_the_report(tmp_path, name, config):
+    async with serving(tmp_path / "s.db") as (service, _):
+        call = paged(service)
+        await call("PUT", f"/v1/learners/{name}", {**config, "currency": "EUR", "seed": 3})
+        new = await call("GET", f"/learners/{name}")
+        verb = "begin" if name == "asks" else "decide"
+        asked = {"context": [0.1, 0.2]} if name == "looks" else {}
+        decided = await call("POST", f"/v1/learners/{name}/{verb}", None if name == "asks" else asked)
+        waits = await call("GET", f"/learners/{name}")
+        await play(call, name, 30)
+        report = (await call("GET", f"/v1/learners/{name}/report")).data
+        shown = await call("GET", f"/learners/{name}")
+        overview = await call("GET", "/")
     assert {reply.status for reply in (new, decided, waits, shown, overview)} == {200}
     assert (
         f"curl -X POST http://localhost/v1/learners/{name}/{'begin' if name == 'asks' else 'decide'}"
@@ -187,85 +180,74 @@ def test_nothing_inline_and_nothing_from_elsewhere(tmp_path):
     assert "The MIT License" in static_files()["uPlot-LICENSE.txt"][1].decode()
 
 
-def test_a_token_is_asked_for_and_remembered(tmp_path):
+async def test_a_token_is_asked_for_and_remembered(tmp_path):
     auth = Auth([Token.of("people", SECRET, "read")])
 
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            call = paged(service, auth)
-            refused = await call("GET", "/learners/triage")
-            assert (refused.status, refused.headers["location"]) == (303, "/login?next=%2Flearners%2Ftriage")
-            assert (await call("GET", "/live")).status == 401
-            assert (await call("GET", "/v1/learners/triage/live")).status == 401
-            for path in ("/login", "/docs", "/openapi.json", "/static/page.css"):
-                assert (await call("GET", path)).status == 200
-            kind = {"content-type": "application/x-www-form-urlencoded"}
-            wrong = await call.raw("POST", "/login", b"token=nonsense", kind)
-            assert wrong.status == 401
-            assert "not known here" in text_of(wrong)
-            body = f"token={SECRET}&next=%2Flearners%2Ftriage".encode()
-            right = await call.raw("POST", "/login", body, kind)
-            assert (right.status, right.headers["location"]) == (303, "/learners/triage")
-            cookie = right.headers["set-cookie"]
-            assert "HttpOnly" in cookie
-            assert "samesite=strict" in cookie.lower()
-            assert SECRET not in cookie
-            shown = await call("GET", "/", cookie=cookie.partition(";")[0])
-            assert shown.status == 200
-            assert "Log out" in text_of(shown)
-            out = await call.raw("POST", "/logout", b"", {"cookie": cookie.partition(";")[0]})
-            assert (out.status, out.headers["location"]) == (303, "/login")
-            foreign = await call.raw("POST", "/login", body, {**kind, "origin": "http://evil.example"})
-            assert foreign.status == 403
-            for target in ("//evil.example", "http://evil.example", "/\\evil.example", "javascript:x"):
-                body = f"token={SECRET}&next={target}".encode()
-                assert (await call.raw("POST", "/login", body, kind)).headers["location"] == "/"
-            named = await call.raw("POST", "/login", body, {**kind, "host": "127.0.0.1"})
-            assert "secure" not in named.headers["set-cookie"].lower().replace("samesite", "")
-
-    run(look())
+    async with serving(tmp_path / "s.db") as (service, _):
+        call = paged(service, auth)
+        refused = await call("GET", "/learners/triage")
+        assert (refused.status, refused.headers["location"]) == (303, "/login?next=%2Flearners%2Ftriage")
+        assert (await call("GET", "/live")).status == 401
+        assert (await call("GET", "/v1/learners/triage/live")).status == 401
+        for path in ("/login", "/docs", "/openapi.json", "/static/page.css"):
+            assert (await call("GET", path)).status == 200
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        wrong = await call.raw("POST", "/login", b"token=nonsense", kind)
+        assert wrong.status == 401
+        assert "not known here" in text_of(wrong)
+        body = f"token={SECRET}&next=%2Flearners%2Ftriage".encode()
+        right = await call.raw("POST", "/login", body, kind)
+        assert (right.status, right.headers["location"]) == (303, "/learners/triage")
+        cookie = right.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "samesite=strict" in cookie.lower()
+        assert SECRET not in cookie
+        shown = await call("GET", "/", cookie=cookie.partition(";")[0])
+        assert shown.status == 200
+        assert "Log out" in text_of(shown)
+        out = await call.raw("POST", "/logout", b"", {"cookie": cookie.partition(";")[0]})
+        assert (out.status, out.headers["location"]) == (303, "/login")
+        foreign = await call.raw("POST", "/login", body, {**kind, "origin": "http://evil.example"})
+        assert foreign.status == 403
+        for target in ("//evil.example", "http://evil.example", "/\\evil.example", "javascript:x"):
+            body = f"token={SECRET}&next={target}".encode()
+            assert (await call.raw("POST", "/login", body, kind)).headers["location"] == "/"
+        named = await call.raw("POST", "/login", body, {**kind, "host": "127.0.0.1"})
+        assert "secure" not in named.headers["set-cookie"].lower().replace("samesite", "")
 
 
-def test_addresses_and_forms_that_nobody_links_to(tmp_path):
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            call = paged(service, Auth([Token.of("people", SECRET, "read")]))
-            await service.create("triage", CONFIG.validate_python(CASCADE))
-            known = {"authorization": f"Bearer {SECRET}"}
-            ids = ("0", "7", "-1", "x", "\u0663", "9" * 19, "9" * 5000)
-            found = [await call("GET", f"/learners/triage/decisions/{id}", **known) for id in ids]
-            kind = {"content-type": "application/x-www-form-urlencoded"}
-            form = await call.raw("POST", "/login", b"a=1&b=2&c=3&d=4&e=5", kind)
-            return [reply.status for reply in found], form
-
-    found, form = run(look())
+async def test_addresses_and_forms_that_nobody_links_to(tmp_path):
+    async with serving(tmp_path / "s.db") as (service, _):
+        call = paged(service, Auth([Token.of("people", SECRET, "read")]))
+        await service.create("triage", CONFIG.validate_python(CASCADE))
+        known = {"authorization": f"Bearer {SECRET}"}
+        ids = ("0", "7", "-1", "x", "\u0663", "9" * 19, "9" * 5000)
+        found = [await call("GET", f"/learners/triage/decisions/{id}", **known) for id in ids]
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        form = await call.raw("POST", "/login", b"a=1&b=2&c=3&d=4&e=5", kind)
+        found, form = [reply.status for reply in found], form
     assert found == [404] * 7
     assert (form.status, form.data["detail"]) == (400, "the form has too many fields")
 
 
-def test_the_cookie_is_secure_beyond_this_machine(tmp_path):
+async def test_the_cookie_is_secure_beyond_this_machine(tmp_path):
     auth = Auth([Token.of("people", SECRET, "read")], hosts=["decide.internal"])
 
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            call = paged(service, auth)
-            kind = {"content-type": "application/x-www-form-urlencoded", "host": "decide.internal"}
-            return await call.raw("POST", "/login", f"token={SECRET}".encode(), kind)
-
-    assert "; secure" in run(look()).headers["set-cookie"].lower()
+    async with serving(tmp_path / "s.db") as (service, _):
+        call = paged(service, auth)
+        kind = {"content-type": "application/x-www-form-urlencoded", "host": "decide.internal"}
+        found = await call.raw("POST", "/login", f"token={SECRET}".encode(), kind)
+    assert "; secure" in found.headers["set-cookie"].lower()
 
 
-def test_many_learners_come_in_pages_and_can_be_searched(tmp_path):
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            for n in range(105):
-                await service.create(f"learner-{n:03}", CONFIG.validate_python(ALLOCATION))
-            call = paged(service)
-            return [
-                await call("GET", path) for path in ("/", "/?page=2", "/?q=-10", "/?q=zzz", "/?page=99999999")
-            ]
-
-    first, second, some, none, far = run(look())
+async def test_many_learners_come_in_pages_and_can_be_searched(tmp_path):
+    async with serving(tmp_path / "s.db") as (service, _):
+        for n in range(105):
+            await service.create(f"learner-{n:03}", CONFIG.validate_python(ALLOCATION))
+        call = paged(service)
+        first, second, some, none, far = [
+            await call("GET", path) for path in ("/", "/?page=2", "/?q=-10", "/?q=zzz", "/?page=99999999")
+        ]
     assert len(re.findall(r'<tr id="row-', first.body.decode())) == 100
     assert "1 to 100 of 105" in text_of(first)
     assert re.findall(r'<tr id="row-([^"]+)"', second.body.decode()) == [
@@ -276,49 +258,29 @@ def test_many_learners_come_in_pages_and_can_be_searched(tmp_path):
     assert far.status == 200
 
 
-def test_pages_are_small(tmp_path):
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            call = paged(service)
-            await call("PUT", "/v1/learners/triage", CASCADE)
-            await play(call, "triage", 30)
-            page = await call("GET", "/learners/triage", accept_encoding="gzip")
-            assert gzip.decompress(page.body).startswith(b"<!doctype html>")
-            files = [await call("GET", f"/static/{name}", accept_encoding="gzip") for name in static_files()]
-            return len(page.body) + sum(len(one.body) for one in files)
-
-    assert run(look()) < 60_000  # the limit is 100 kB
+async def test_pages_are_small(tmp_path):
+    async with serving(tmp_path / "s.db") as (service, _):
+        call = paged(service)
+        await call("PUT", "/v1/learners/triage", CASCADE)
+        await play(call, "triage", 30)
+        page = await call("GET", "/learners/triage", accept_encoding="gzip")
+        assert gzip.decompress(page.body).startswith(b"<!doctype html>")
+        files = [await call("GET", f"/static/{name}", accept_encoding="gzip") for name in static_files()]
+        found = len(page.body) + sum(len(one.body) for one in files)
+    assert found < 60_000  # the limit is 100 kB
 
 
-async def stream(app, path, wanted, during=None):
+async def stream(call, path, wanted, during=None):
     """The first events of a stream."""
     found, done = b"", asyncio.Event()
 
-    async def receive():
-        await done.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(message):
+    def hear(piece):
         nonlocal found
-        found += message.get("body", b"")
+        found += piece
         if found.count(b"data: ") >= wanted:
             done.set()
 
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": path.partition("?")[0],
-        "raw_path": path.encode(),
-        "query_string": path.partition("?")[2].encode(),
-        "headers": [(b"host", b"localhost")],
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 8470),
-        "scheme": "http",
-        "http_version": "1.1",
-        "root_path": "",
-        "asgi": {"version": "3.0"},
-    }
-    task = asyncio.ensure_future(app(scope, receive, send))
+    task = asyncio.ensure_future(call.raw("GET", path, leave=done.wait, hear=hear))
     await until(lambda: b"data: " in found)
     if during is not None:
         await during()
@@ -326,24 +288,21 @@ async def stream(app, path, wanted, during=None):
     return [json.loads(line[6:]) for line in found.decode().splitlines() if line.startswith("data: ")]
 
 
-def test_news_come_when_something_changes_and_not_more_than_twice_a_second(tmp_path):
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            call = paged(service)
-            await call("PUT", "/v1/learners/triage", CASCADE)
-            await call("PUT", "/v1/learners/quiet", CASCADE)
+async def test_news_come_when_something_changes_and_not_more_than_twice_a_second(tmp_path):
+    async with serving(tmp_path / "s.db") as (service, _):
+        call = paged(service)
+        await call("PUT", "/v1/learners/triage", CASCADE)
+        await call("PUT", "/v1/learners/quiet", CASCADE)
 
-            async def during():
-                await play(call, "triage", 5)
+        async def during():
+            await play(call, "triage", 5)
 
-            began = time.monotonic()
-            overview = await stream(call.app, "/live?q=&page=1", 2, during)
-            assert time.monotonic() - began >= 0.45
-            learner = await stream(call.app, "/v1/learners/triage/live?span=15m", 2, during)
-            assert (await call("GET", "/v1/learners/nobody/live")).status == 404
-            return overview, learner
-
-    (first, second), (one, two) = run(look())
+        began = time.monotonic()
+        overview = await stream(call, "/live?q=&page=1", 2, during)
+        assert time.monotonic() - began >= 0.45
+        learner = await stream(call, "/v1/learners/triage/live?span=15m", 2, during)
+        assert (await call("GET", "/v1/learners/nobody/live")).status == 404
+        (first, second), (one, two) = overview, learner
     assert {"row-triage", "row-quiet", "status"} <= set(first["pieces"])
     assert "row-quiet" not in second["pieces"]  # nothing of it has changed
     assert "row-triage" in second["pieces"]
@@ -364,27 +323,25 @@ def test_news_come_when_something_changes_and_not_more_than_twice_a_second(tmp_p
     assert two["charts"]["born"] >= 50
 
 
-def test_an_update_for_100_learners_costs_little(tmp_path):
+async def test_an_update_for_100_learners_costs_little(tmp_path):
     """The goal is 5 ms of CPU; three times that here, for a busy machine, and the best of several tries."""
 
-    async def look():
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, _):
-            for n in range(100):
-                name = f"learner-{n}"
-                await service.create(name, CONFIG.validate_python({**CASCADE, "seed": n}))
-                await play_directly(service, name, 2)
-            page, spent = Page(service, Auth(), list), []
-            page.overview_pieces(service.learners.values())
-            for _ in range(5):
-                for name in service.learners:
-                    await play_directly(service, name, 1)
-                began = time.process_time()
-                pieces = page.overview_pieces(service.learners.values())
-                spent.append(time.process_time() - began)
-            assert len(pieces) == 104  # with the state, the sentence, the alarms and the sums
-            return min(spent)
-
-    assert run(look()) < 0.015 * pace()
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (service, _):
+        for n in range(100):
+            name = f"learner-{n}"
+            await service.create(name, CONFIG.validate_python({**CASCADE, "seed": n}))
+            await play_directly(service, name, 2)
+        page, spent = Page(service, Auth(), list), []
+        page.overview_pieces(service.learners.values())
+        for _ in range(5):
+            for name in service.learners:
+                await play_directly(service, name, 1)
+            began = time.process_time()
+            pieces = page.overview_pieces(service.learners.values())
+            spent.append(time.process_time() - began)
+        assert len(pieces) == 104  # with the state, the sentence, the alarms and the sums
+        found = min(spent)
+    assert found < 0.015 * pace()
 
 
 async def play_directly(service, name, rounds):
@@ -393,19 +350,16 @@ async def play_directly(service, name, rounds):
         await service.feedback(name, decision["id"], FeedbackRequest(outputs=["x"] * len(decision["call"])))
 
 
-def test_an_alarm_is_shown_everywhere(tmp_path):
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            call = paged(service)
-            await call("PUT", "/v1/learners/triage", CASCADE)
-            watch = watch_of(service.learners["triage"])
-            for n in range(2000):
-                watch._compare(service.options.clock(), range(2), [(0, 1)] if n > 400 else [])
-            return [
-                await call("GET", path) for path in ("/", "/learners/triage", "/v1/learners/triage/report")
-            ]
-
-    overview, page, report = run(look())
+async def test_an_alarm_is_shown_everywhere(tmp_path):
+    async with serving(tmp_path / "s.db") as (service, _):
+        call = paged(service)
+        await call("PUT", "/v1/learners/triage", CASCADE)
+        watch = watch_of(service.learners["triage"])
+        for n in range(2000):
+            watch._compare(service.options.clock(), range(2), [(0, 1)] if n > 400 else [])
+        overview, page, report = [
+            await call("GET", path) for path in ("/", "/learners/triage", "/v1/learners/triage/report")
+        ]
     assert "Changed in the last day" in text_of(overview)
     since = r"since \d\d:\d\d UTC at the latest"
     banner = rf'<p class="alarms">rules differs from small more often than before, {since}\.</p>'
@@ -444,54 +398,46 @@ def test_charts_are_running_totals_that_end_at_the_report():
     ]
 
 
-def test_an_archived_learner_says_so(tmp_path):
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            call = paged(service)
-            await call("PUT", "/v1/learners/triage", CASCADE)
-            await call("DELETE", "/v1/learners/triage")
-            return await call("GET", "/learners/triage"), await call("GET", "/")
-
-    page, overview = run(look())
+async def test_an_archived_learner_says_so(tmp_path):
+    async with serving(tmp_path / "s.db") as (service, _):
+        call = paged(service)
+        await call("PUT", "/v1/learners/triage", CASCADE)
+        await call("DELETE", "/v1/learners/triage")
+        page, overview = await call("GET", "/learners/triage"), await call("GET", "/")
     assert "It makes no more decisions" in text_of(page)
     assert "archived" in text_of(overview)
 
 
-def test_alarms_are_counted_for_prometheus(tmp_path):
-    async def look():
-        async with serving(tmp_path / "s.db") as (service, _):
-            call = paged(service)
-            await call("PUT", "/v1/learners/triage", CASCADE)
-            watch = watch_of(service.learners["triage"])
-            for n in range(2000):
-                watch._compare(service.options.clock(), range(2), [(0, 1)] if n > 400 else [])
-            return (await call("GET", "/metrics")).body.decode()
-
-    assert 'weakfeedback_drift_alarms_total{learner="triage",pair="0-1"} 1.0' in run(look())
+async def test_alarms_are_counted_for_prometheus(tmp_path):
+    async with serving(tmp_path / "s.db") as (service, _):
+        call = paged(service)
+        await call("PUT", "/v1/learners/triage", CASCADE)
+        watch = watch_of(service.learners["triage"])
+        for n in range(2000):
+            watch._compare(service.options.clock(), range(2), [(0, 1)] if n > 400 else [])
+        found = (await call("GET", "/metrics")).body.decode()
+    assert 'weakfeedback_drift_alarms_total{learner="triage",pair="0-1"} 1.0' in found
 
 
-def test_what_was_never_stored_is_not_shown_again(tmp_path):
+async def test_what_was_never_stored_is_not_shown_again(tmp_path):
     """After a failed commit the learner is made anew, and its next event may have the number of the lost one."""
 
-    async def look():
-        async with (
-            serving(tmp_path / "a.db", quick(durability="process")) as (service, _),
-            serving(tmp_path / "b.db", quick(durability="process")) as (other, _),
-        ):
-            config = CONFIG.validate_python({**CASCADE, "seed": 1})
-            page = Page(service, Auth(), list)
-            shown = []
-            for one, answers in ((service, "xxx"), (other, "xyz")):
-                await one.create("triage", config)
-                decision = await one.decide("triage", DecideRequest())
-                given = FeedbackRequest(outputs=list(answers[: len(decision["call"])]), costs=None)
-                await one.feedback("triage", decision["id"], given)
-                service.learners["triage"] = one.learners["triage"]
-                shown.append((page.row(service.learners["triage"])[1], await page.learner("triage", "15m")))
-            assert len({learner.learners["triage"].seq for learner in (service, other)}) == 1
-            return shown
-
-    (_, first), (_, second) = run(look())
+    async with (
+        serving(tmp_path / "a.db", quick(durability="process")) as (service, _),
+        serving(tmp_path / "b.db", quick(durability="process")) as (other, _),
+    ):
+        config = CONFIG.validate_python({**CASCADE, "seed": 1})
+        page = Page(service, Auth(), list)
+        shown = []
+        for one, answers in ((service, "xxx"), (other, "xyz")):
+            await one.create("triage", config)
+            decision = await one.decide("triage", DecideRequest())
+            given = FeedbackRequest(outputs=list(answers[: len(decision["call"])]), costs=None)
+            await one.feedback("triage", decision["id"], given)
+            service.learners["triage"] = one.learners["triage"]
+            shown.append((page.row(service.learners["triage"])[1], await page.learner("triage", "15m")))
+        assert len({learner.learners["triage"].seq for learner in (service, other)}) == 1
+        (_, first), (_, second) = shown
     assert first["pairs"] != second["pairs"]
 
 

@@ -1,6 +1,5 @@
 """A promise over HTTP: as the live object decides, changed while it runs, over restarts."""
 
-import asyncio
 import math
 import random
 import shutil
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.rig.harness import quick, run, serving
+from tests.rig.harness import quick, serving
 from tests.serve.test_page import paged, text_of
 
 from weakfeedback import Cascade, Router, Scored
@@ -37,7 +36,7 @@ STEPS = {
 }
 
 
-def test_a_router_over_http_is_the_router_and_its_promise_changes_by_an_event(tmp_path: Path) -> None:
+async def test_a_router_over_http_is_the_router_and_its_promise_changes_by_an_event(tmp_path: Path) -> None:
     own: Any = Router(2, [1, 20], agree=0.9, seed=3, memory=64, names=NAMES)
 
     async def play(call: Any, start: int, end: int) -> None:
@@ -52,41 +51,38 @@ def test_a_router_over_http_is_the_router_and_its_promise_changes_by_an_event(tm
                 path = f"{PLACE}/decisions/{told['id']}/feedback"
                 assert (await call("POST", path, {"outputs": outputs})).data["result"] == "accepted"
 
-    async def all_of_it() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
-            made = await call("PUT", PLACE, ROUTER)
-            assert (made.status, made.data["policy"], made.data["config"]["agree"]) == (201, "Promise", 0.9)
-            await play(call, 0, 90)
-            changed = (await call("PATCH", PLACE + "/costs", {"agree": 0.8})).data
-            assert (changed["revision"], changed["config"]["agree"]) == (made.data["revision"] + 1, 0.8)
-            own.promise(agree=0.8)
-            again = (await call("PATCH", PLACE + "/costs", {"agree": 0.8})).data
-            assert again["revision"] == changed["revision"]
-            await play(call, 90, 130)
-            both = await call("PATCH", PLACE + "/costs", {"agree": 0.9, "prices": [1, 30]})
-            assert (both.status, both.data["code"]) == (422, "invalid")
-            wrong = await call("PATCH", PLACE + "/costs", {"reference": "huge"})
-            assert (wrong.status, wrong.data["code"]) == (422, "invalid")
-        async with serving(tmp_path / "s.db") as (_, call):
-            await play(call, 130, 170)
-            report = (await call("GET", PLACE + "/report")).data
-            expected = own.report()
-            assert report["promise"]["words"] == str(expected).splitlines()
-            assert report["saved"]["amount"] == pytest.approx(expected.saved)
-            assert report["details"]["by_group"] == expected.to_dict()["by_group"]
-            certificate = (await call("GET", PLACE + "/certificate")).data
-            assert certificate["differ_at_most"] == own.certificate().differ_at_most
-            assert certificate["text"] == str(own.certificate())
-            settings = (await call("GET", PLACE)).data["config"]
-            assert (settings["agree"], settings["reference"]) == (0.8, None)
-            text = (await call("GET", "/metrics")).body.decode()
-            assert 'weakfeedback_promise_differ{learner="p"}' in text
-            assert 'weakfeedback_promise_allowance{learner="p"}' in text
-
-    run(all_of_it())
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        made = await call("PUT", PLACE, ROUTER)
+        assert (made.status, made.data["policy"], made.data["config"]["agree"]) == (201, "Promise", 0.9)
+        await play(call, 0, 90)
+        changed = (await call("PATCH", PLACE + "/costs", {"agree": 0.8})).data
+        assert (changed["revision"], changed["config"]["agree"]) == (made.data["revision"] + 1, 0.8)
+        own.promise(agree=0.8)
+        again = (await call("PATCH", PLACE + "/costs", {"agree": 0.8})).data
+        assert again["revision"] == changed["revision"]
+        await play(call, 90, 130)
+        both = await call("PATCH", PLACE + "/costs", {"agree": 0.9, "prices": [1, 30]})
+        assert (both.status, both.data["code"]) == (422, "invalid")
+        wrong = await call("PATCH", PLACE + "/costs", {"reference": "huge"})
+        assert (wrong.status, wrong.data["code"]) == (422, "invalid")
+    async with serving(tmp_path / "s.db") as (_, call):
+        await play(call, 130, 170)
+        report = (await call("GET", PLACE + "/report")).data
+        expected = own.report()
+        assert report["promise"]["words"] == str(expected).splitlines()
+        assert report["saved"]["amount"] == pytest.approx(expected.saved)
+        assert report["details"]["by_group"] == expected.to_dict()["by_group"]
+        certificate = (await call("GET", PLACE + "/certificate")).data
+        assert certificate["differ_at_most"] == own.certificate().differ_at_most
+        assert certificate["text"] == str(own.certificate())
+        settings = (await call("GET", PLACE)).data["config"]
+        assert (settings["agree"], settings["reference"]) == (0.8, None)
+        text = (await call("GET", "/metrics")).body.decode()
+        assert 'weakfeedback_promise_differ{learner="p"}' in text
+        assert 'weakfeedback_promise_allowance{learner="p"}' in text
 
 
-def test_a_promise_is_paused_shadowed_and_turned_on_over_http(tmp_path: Path) -> None:
+async def test_a_promise_is_paused_shadowed_and_turned_on_over_http(tmp_path: Path) -> None:
     own: Any = Router(2, [1, 20], agree=0.9, seed=3, memory=64, names=NAMES)
     calls: list[tuple[str, ...]] = []
 
@@ -105,53 +101,50 @@ def test_a_promise_is_paused_shadowed_and_turned_on_over_http(tmp_path: Path) ->
         own.promise(**news)
         return (await call("PATCH", PLACE + "/costs", news)).data
 
-    async def all_of_it() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
-            await call("PUT", PLACE, ROUTER)
-            await play(call, 0, 200)
-            assert ("small",) in calls
-            told = await change(call, paused=True)
-            assert (told["paused"], told["config"]["shadow"]) == (True, False)
-            assert (await change(call, paused=True))["revision"] == told["revision"]
-            calls.clear()
-            await play(call, 200, 260)
-            assert set(calls) == {("large",)}
-        async with serving(tmp_path / "s.db") as (_, call):  # the pause survives the restart
-            calls.clear()
-            await play(call, 260, 280)
-            assert set(calls) == {("large",)}
-            words = (await call("GET", PLACE + "/report")).data["promise"]["words"]
-            assert "Paused: large answers everything; nothing is compared, nothing is learned." in words
-            await change(call, paused=False)
-            while len((await call("POST", PLACE + "/decide", {})).data["call"]) == 1:  # one stays open
-                own.decide()
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        await call("PUT", PLACE, ROUTER)
+        await play(call, 0, 200)
+        assert ("small",) in calls
+        told = await change(call, paused=True)
+        assert (told["paused"], told["config"]["shadow"]) == (True, False)
+        assert (await change(call, paused=True))["revision"] == told["revision"]
+        calls.clear()
+        await play(call, 200, 260)
+        assert set(calls) == {("large",)}
+    async with serving(tmp_path / "s.db") as (_, call):  # the pause survives the restart
+        calls.clear()
+        await play(call, 260, 280)
+        assert set(calls) == {("large",)}
+        words = (await call("GET", PLACE + "/report")).data["promise"]["words"]
+        assert "Paused: large answers everything; nothing is compared, nothing is learned." in words
+        await change(call, paused=False)
+        while len((await call("POST", PLACE + "/decide", {})).data["call"]) == 1:  # one stays open
             own.decide()
-            told = await change(call, shadow=True)
-            assert (told["paused"], told["config"]["shadow"], told["pending"]) == (False, True, 0)
-            calls.clear()
-            await play(call, 280, 400)
-            assert ("small",) not in calls
-        async with serving(tmp_path / "s.db") as (_, call):
-            report = (await call("GET", PLACE + "/report")).data
-            expected = own.report()
-            assert report["promise"]["words"] == str(expected).splitlines()
-            assert report["details"]["shadow"] == expected.shadow
-            assert expected.shadow["requests"] == 120
-            assert 0.0 < expected.differ <= expected.differ_at_most  # of what went out before
-            told = await change(call, shadow=False)
-            assert told["config"]["shadow"] is False
-            calls.clear()
-            await play(call, 400, 500)
-            assert ("small",) in calls
-            assert (await call("GET", PLACE + "/report")).data["promise"]["state"] == own.report().state
-            await call("PUT", "/v1/learners/q", {**ROUTER, "agree": None, "error_cost": 10, "options": {}})
-            refused = await call("PATCH", "/v1/learners/q/costs", {"paused": True})
-            assert (refused.status, refused.data["code"]) == (409, "not_offered")
+        own.decide()
+        told = await change(call, shadow=True)
+        assert (told["paused"], told["config"]["shadow"], told["pending"]) == (False, True, 0)
+        calls.clear()
+        await play(call, 280, 400)
+        assert ("small",) not in calls
+    async with serving(tmp_path / "s.db") as (_, call):
+        report = (await call("GET", PLACE + "/report")).data
+        expected = own.report()
+        assert report["promise"]["words"] == str(expected).splitlines()
+        assert report["details"]["shadow"] == expected.shadow
+        assert expected.shadow["requests"] == 120
+        assert 0.0 < expected.differ <= expected.differ_at_most  # of what went out before
+        told = await change(call, shadow=False)
+        assert told["config"]["shadow"] is False
+        calls.clear()
+        await play(call, 400, 500)
+        assert ("small",) in calls
+        assert (await call("GET", PLACE + "/report")).data["promise"]["state"] == own.report().state
+        await call("PUT", "/v1/learners/q", {**ROUTER, "agree": None, "error_cost": 10, "options": {}})
+        refused = await call("PATCH", "/v1/learners/q/costs", {"paused": True})
+        assert (refused.status, refused.data["code"]) == (409, "not_offered")
 
-    run(all_of_it())
 
-
-def test_rounds_over_http_begin_anywhere_and_a_stage_may_fail(tmp_path: Path) -> None:
+async def test_rounds_over_http_begin_anywhere_and_a_stage_may_fail(tmp_path: Path) -> None:
     own: Any = Cascade(2, [1, 20], agree=0.9, seed=3, memory=64, names=NAMES)
 
     async def play(call: Any, start: int, end: int) -> None:
@@ -172,30 +165,27 @@ def test_rounds_over_http_begin_anywhere_and_a_stage_may_fail(tmp_path: Path) ->
                 step = own.tell(step.id, RuntimeError() if fails else Scored("a", score), stage)
             assert told["answer"] == step.answer.arm
 
-    async def all_of_it() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
-            await call("PUT", PLACE, STEPS)
-            await play(call, 0, 70)
-        async with serving(tmp_path / "s.db") as (service, call):
-            await play(call, 70, 100)
-            report = (await call("GET", PLACE + "/report")).data
-            assert report["promise"]["words"] == str(own.report()).splitlines()
-            watch = service.learners["p"].observers["watch"]
-            assert watch.spent == pytest.approx(own.report().spent)
-            assert watch.spent + watch.saved == pytest.approx(own.report().reference_alone)
-            await call("PATCH", PLACE + "/costs", {"paused": True})
-            told = (await call("POST", PLACE + "/begin", {})).data
-            assert told["name"] == "large"
-            told = (await call("POST", f"{PLACE}/decisions/{told['id']}/tell", {"output": "a"})).data
-            assert told["answer"] == 1
-            moved = (await call("PATCH", PLACE + "/costs", {"budget": 5.0})).data["config"]
-            assert (moved["agree"], moved["budget"]) == (None, 5.0)
-
-    run(all_of_it())
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        await call("PUT", PLACE, STEPS)
+        await play(call, 0, 70)
+    async with serving(tmp_path / "s.db") as (service, call):
+        await play(call, 70, 100)
+        report = (await call("GET", PLACE + "/report")).data
+        assert report["promise"]["words"] == str(own.report()).splitlines()
+        watch = service.learners["p"].observers["watch"]
+        assert watch.spent == pytest.approx(own.report().spent)
+        assert watch.spent + watch.saved == pytest.approx(own.report().reference_alone)
+        await call("PATCH", PLACE + "/costs", {"paused": True})
+        told = (await call("POST", PLACE + "/begin", {})).data
+        assert told["name"] == "large"
+        told = (await call("POST", f"{PLACE}/decisions/{told['id']}/tell", {"output": "a"})).data
+        assert told["answer"] == 1
+        moved = (await call("PATCH", PLACE + "/costs", {"budget": 5.0})).data["config"]
+        assert (moved["agree"], moved["budget"]) == (None, 5.0)
 
 
 @pytest.mark.parametrize("kind", ["router", "adaptive"])
-def test_the_service_says_when_to_ask_the_reference_a_second_time(tmp_path: Path, kind: str) -> None:
+async def test_the_service_says_when_to_ask_the_reference_a_second_time(tmp_path: Path, kind: str) -> None:
     """Each third second answer differs: over HTTP, over a restart, in the report; told twice it counts once."""
     luck, config = random.Random(1), {**(ROUTER if kind == "router" else STEPS), "agree": 0.6}
 
@@ -230,45 +220,40 @@ def test_the_service_says_when_to_ask_the_reference_a_second_time(tmp_path: Path
             asked.append(told["id"])
         return asked
 
-    async def all_of_it() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
-            made = await call("PUT", PLACE, config)
-            assert (made.status, made.data["config"]["self_check"]) == (201, False)
-            assert await play(call, 0, 120) == []
-            changed = (await call("PATCH", PLACE + "/costs", {"self_check": True})).data
-            assert (changed["config"]["self_check"], changed["revision"]) == (True, 2)
-            asked = await play(call, 120, 260)
-            assert len(asked) > 8
-            for wrong, code in (({}, "wrong_outputs"), ({"output": 1, "differs": True}, "wrong_outputs")):
-                service.learners["p"].again[asked[0]] = (1.0, 1)
-                answer = await call("POST", f"{PLACE}/decisions/{asked[0]}/again", wrong)
-                assert (answer.status, answer.data["code"]) == (422, code)
-            unknown = await call("POST", f"{PLACE}/decisions/1/again", {"output": "a"})
-            assert (unknown.status, unknown.data["code"]) == (410, "forgotten")
-            before = (await call("GET", PLACE + "/report")).data
-        async with serving(tmp_path / "s.db") as (service, call):
-            after = (await call("GET", PLACE + "/report")).data
-            found = after["details"]["self_check"]
-            assert found == before["details"]["self_check"]
-            assert (found["calls"], found["differed"]) == (len(asked), math.ceil(len(asked) / 3))
-            assert found["spent"] == 19.0 * len(asked)
-            assert found["differs_at_least"] <= found["differs"] <= found["differs_at_most"]
-            assert after["spent"] == pytest.approx(service.learners["p"].observers["watch"].spent)
-            assert after["spent"] == pytest.approx(service.learners["p"].money()[0])
-            assert any(
-                "large, asked twice, gives the same answer in" in one for one in after["promise"]["words"]
-            )
-            page = text_of(await paged(service)("GET", "/learners/p"))
-            assert "large, asked twice, gives the same answer in" in page
-            gone = await call("POST", f"{PLACE}/decisions/{asked[-1]}/again", {"output": "a"})
-            assert gone.data["code"] == "forgotten"  # it counts once
-            await call("PATCH", PLACE + "/costs", {"self_check": False})
-            assert await play(call, 260, 320) == []
-
-    run(all_of_it())
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+        made = await call("PUT", PLACE, config)
+        assert (made.status, made.data["config"]["self_check"]) == (201, False)
+        assert await play(call, 0, 120) == []
+        changed = (await call("PATCH", PLACE + "/costs", {"self_check": True})).data
+        assert (changed["config"]["self_check"], changed["revision"]) == (True, 2)
+        asked = await play(call, 120, 260)
+        assert len(asked) > 8
+        for wrong, code in (({}, "wrong_outputs"), ({"output": 1, "differs": True}, "wrong_outputs")):
+            service.learners["p"].again[asked[0]] = (1.0, 1)
+            answer = await call("POST", f"{PLACE}/decisions/{asked[0]}/again", wrong)
+            assert (answer.status, answer.data["code"]) == (422, code)
+        unknown = await call("POST", f"{PLACE}/decisions/1/again", {"output": "a"})
+        assert (unknown.status, unknown.data["code"]) == (410, "forgotten")
+        before = (await call("GET", PLACE + "/report")).data
+    async with serving(tmp_path / "s.db") as (service, call):
+        after = (await call("GET", PLACE + "/report")).data
+        found = after["details"]["self_check"]
+        assert found == before["details"]["self_check"]
+        assert (found["calls"], found["differed"]) == (len(asked), math.ceil(len(asked) / 3))
+        assert found["spent"] == 19.0 * len(asked)
+        assert found["differs_at_least"] <= found["differs"] <= found["differs_at_most"]
+        assert after["spent"] == pytest.approx(service.learners["p"].observers["watch"].spent)
+        assert after["spent"] == pytest.approx(service.learners["p"].money()[0])
+        assert any("large, asked twice, gives the same answer in" in one for one in after["promise"]["words"])
+        page = text_of(await paged(service)("GET", "/learners/p"))
+        assert "large, asked twice, gives the same answer in" in page
+        gone = await call("POST", f"{PLACE}/decisions/{asked[-1]}/again", {"output": "a"})
+        assert gone.data["code"] == "forgotten"  # it counts once
+        await call("PATCH", PLACE + "/costs", {"self_check": False})
+        assert await play(call, 260, 320) == []
 
 
-def test_a_restored_copy_does_not_give_the_allowance_back(tmp_path: Path) -> None:
+async def test_a_restored_copy_does_not_give_the_allowance_back(tmp_path: Path) -> None:
     async def ask(call: Any, times: int) -> None:
         for _ in range(times):
             told = (await call("POST", PLACE + "/decide", {})).data
@@ -279,21 +264,18 @@ def test_a_restored_copy_does_not_give_the_allowance_back(tmp_path: Path) -> Non
         found: float = (await call("GET", PLACE + "/report")).data["details"]["allowance"]
         return found
 
-    async def all_of_it() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
-            await call("PUT", PLACE, ROUTER)
-            await ask(call, 60)
-            assert await left(call) == pytest.approx(6.0)
-        shutil.copy(tmp_path / "s.db", tmp_path / "copy.db")
-        async with serving(tmp_path / "s.db") as (_, call):
-            assert await left(call) == pytest.approx(6.0)  # the store itself goes on
-        async with serving(tmp_path / "copy.db") as (_, call):
-            assert await left(call) == 0.0
-            await ask(call, 10)
-        async with serving(tmp_path / "copy.db") as (_, call):
-            assert await left(call) == pytest.approx(1.0)  # an event, once
-
-    run(all_of_it())
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        await call("PUT", PLACE, ROUTER)
+        await ask(call, 60)
+        assert await left(call) == pytest.approx(6.0)
+    shutil.copy(tmp_path / "s.db", tmp_path / "copy.db")
+    async with serving(tmp_path / "s.db") as (_, call):
+        assert await left(call) == pytest.approx(6.0)  # the store itself goes on
+    async with serving(tmp_path / "copy.db") as (_, call):
+        assert await left(call) == 0.0
+        await ask(call, 10)
+    async with serving(tmp_path / "copy.db") as (_, call):
+        assert await left(call) == pytest.approx(1.0)  # an event, once
 
 
 @pytest.mark.parametrize(
@@ -306,102 +288,94 @@ def test_a_restored_copy_does_not_give_the_allowance_back(tmp_path: Path) -> Non
         ({"agree": None, "error_cost": 10, "shadow": True}, "shadow goes with a promise"),
     ],
 )
-def test_configurations_that_contradict_themselves_are_explained(
+async def test_configurations_that_contradict_themselves_are_explained(
     tmp_path: Path, change: Any, words: str
 ) -> None:
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
-            for config in (ROUTER, STEPS):
-                told = await call("PUT", PLACE, {**config, **change})
-                assert told.status == 422
-                assert words in told.data["detail"]
-            assert not service.learners
-            await call("PUT", PLACE, {**ROUTER, "agree": None, "error_cost": 10.0, "options": {}})
-            refused = await call("PATCH", PLACE + "/costs", {"agree": 0.9})
-            assert (refused.status, refused.data["code"]) == (409, "not_offered")
-            grouped = await call("POST", PLACE + "/decide", {"group": "a"})
-            assert grouped.data["code"] == "wrong_context"
-
-    asyncio.run(play())
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+        for config in (ROUTER, STEPS):
+            told = await call("PUT", PLACE, {**config, **change})
+            assert told.status == 422
+            assert words in told.data["detail"]
+        assert not service.learners
+        await call("PUT", PLACE, {**ROUTER, "agree": None, "error_cost": 10.0, "options": {}})
+        refused = await call("PATCH", PLACE + "/costs", {"agree": 0.9})
+        assert (refused.status, refused.data["code"]) == (409, "not_offered")
+        grouped = await call("POST", PLACE + "/decide", {"group": "a"})
+        assert grouped.data["code"] == "wrong_context"
 
 
-def test_the_page_says_what_was_promised_and_what_differs(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
-            await call("PUT", PLACE, {**ROUTER, "currency": "EUR"})
-            for n in range(90):
-                told = (await call("POST", PLACE + "/decide", {"group": "ab"[n % 2]})).data
-                if len(told["call"]) > 1:
-                    await call("POST", f"{PLACE}/decisions/{told['id']}/feedback", {"outputs": ["a", "a"]})
-            shown = await Page(service, Auth(), list).learner("p", "15m")
-            assert shown["summary"]["headline"]["rest"].endswith(" 90 were promised.")
-            assert shown["summary"]["other"]["high"] != "0"
-            said = [one["text"] for one in shown["summary"]["trust"]]
-            assert "It holds on average over our coins." in said
-            assert any(text.startswith("Too early: before 1000 requests") for text in said)
-            assert any(text.startswith("Not known: whether large is right.") for text in said)
-            assert (shown["watched"], shown["audited"]) == (False, False)
-            card = shown["promise"]
-            assert (card["words"], card["agree"], card["eps"]) == ("90 % as from large", "90 %", "10 %")
-            assert (card["badge"], card["kept"]) == ("kept", True)
-            assert (card["allowance"]["left"], card["allowance"]["bucket"]) == ("9", "100")
-            report = service.learners["p"].live.report()
-            bound = 100 * min(report.differ_at_most / 0.2, 1.0)  # the gauge runs to twice what may differ
-            assert (card["gauge"]["lim"], card["gauge"]["sure"]) == (50.0, pytest.approx(bound, abs=0.06))
-            groups = shown["groups"]
-            assert [row["requests"] for row in groups["rows"]] == ["45", "45"]
-            money = [float(row["spent"].replace(",", "")) for row in (*groups["rows"], groups["all"])]
-            assert sum(money[:2]) == pytest.approx(money[2])
-            assert groups["near"] == "No group is above 10 %."
-            page = paged(service)
-            html, overview = text_of(await page("GET", "/learners/p")), text_of(await page("GET", "/"))
-            assert "At least 90 % of the answers as from large." in html
-            assert f"at most {math.ceil(report.differ_at_most * 90)}, 95 % sure" in html
-            assert "Each request adds 0.1." in html
-            assert "90 % as from large" in overview
-            assert "One promise is kept." in overview
-
-    asyncio.run(play())
+async def test_the_page_says_what_was_promised_and_what_differs(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+        await call("PUT", PLACE, {**ROUTER, "currency": "EUR"})
+        for n in range(90):
+            told = (await call("POST", PLACE + "/decide", {"group": "ab"[n % 2]})).data
+            if len(told["call"]) > 1:
+                await call("POST", f"{PLACE}/decisions/{told['id']}/feedback", {"outputs": ["a", "a"]})
+        shown = await Page(service, Auth(), list).learner("p", "15m")
+        assert shown["summary"]["headline"]["rest"].endswith(" 90 were promised.")
+        assert shown["summary"]["other"]["high"] != "0"
+        said = [one["text"] for one in shown["summary"]["trust"]]
+        assert "It holds on average over our coins." in said
+        assert any(text.startswith("Too early: before 1000 requests") for text in said)
+        assert any(text.startswith("Not known: whether large is right.") for text in said)
+        assert (shown["watched"], shown["audited"]) == (False, False)
+        card = shown["promise"]
+        assert (card["words"], card["agree"], card["eps"]) == ("90 % as from large", "90 %", "10 %")
+        assert (card["badge"], card["kept"]) == ("kept", True)
+        assert (card["allowance"]["left"], card["allowance"]["bucket"]) == ("9", "100")
+        report = service.learners["p"].live.report()
+        bound = 100 * min(report.differ_at_most / 0.2, 1.0)  # the gauge runs to twice what may differ
+        assert (card["gauge"]["lim"], card["gauge"]["sure"]) == (50.0, pytest.approx(bound, abs=0.06))
+        groups = shown["groups"]
+        assert [row["requests"] for row in groups["rows"]] == ["45", "45"]
+        money = [float(row["spent"].replace(",", "")) for row in (*groups["rows"], groups["all"])]
+        assert sum(money[:2]) == pytest.approx(money[2])
+        assert groups["near"] == "No group is above 10 %."
+        page = paged(service)
+        html, overview = text_of(await page("GET", "/learners/p")), text_of(await page("GET", "/"))
+        assert "At least 90 % of the answers as from large." in html
+        assert f"at most {math.ceil(report.differ_at_most * 90)}, 95 % sure" in html
+        assert "Each request adds 0.1." in html
+        assert "90 % as from large" in overview
+        assert "One promise is kept." in overview
 
 
-def test_a_promise_at_risk_and_a_shadow_say_so_first(tmp_path: Path) -> None:
+async def test_a_promise_at_risk_and_a_shadow_say_so_first(tmp_path: Path) -> None:
     """The cheap model begins to differ in every request: the allowance is used up, and the reference answers."""
 
     second, start = 1_000_000, 1_699_960_000_000_000
     now = start
     options = quick(durability="process", clock=lambda: now)
 
-    async def play() -> None:
-        nonlocal now
-        async with serving(tmp_path / "s.db", options) as (service, call):
-            await call("PUT", PLACE, {**ROUTER, "options": {"memory": 64, "bucket": 5}})
-            await call("PUT", "/v1/learners/q", {**ROUTER, "shadow": True})
-            for name in "pq":
-                for n in range(225):
-                    now = start + 30 * n * second
-                    told = (await call("POST", f"/v1/learners/{name}/decide", {})).data
-                    if len(told["call"]) > 1:
-                        said = ["b" if name == "p" and n > 200 else "a", "a"]
-                        place = f"/v1/learners/{name}/decisions/{told['id']}/feedback"
-                        await call("POST", place, {"outputs": said})
-            page = paged(service)
-            overview = text_of(await page("GET", "/"))
-            first = (await call("GET", PLACE + "/report")).data["details"]["risk_since"]
-            assert 200 < first <= 225
-            when = f"{datetime.fromtimestamp((start // second + 30 * (first - 1)) // 60 * 60, UTC):%H:%M} UTC"
-            assert f"At risk: p : large answers everything since {when}; it goes on by itself." in overview
-            assert "One promise is at risk." in overview
-            risky = text_of(await page("GET", "/learners/p"))
-            shadow = text_of(await page("GET", "/learners/q"))
-            since = "The allowance is used up since {}: large answers everything; it goes on by itself."
-            assert since.format(when) in risky
-            assert since.format(f"request {first}") in await service.report_text("p")
-            assert "Safe to turn on since request" in shadow
-            assert "would differ: about 0 %, at most" in overview
-        async with serving(tmp_path / "s.db", options) as (service, call):  # it is kept over a restart
-            assert since.format(when) in text_of(await paged(service)("GET", "/learners/p"))
-
-    asyncio.run(play())
+    async with serving(tmp_path / "s.db", options) as (service, call):
+        await call("PUT", PLACE, {**ROUTER, "options": {"memory": 64, "bucket": 5}})
+        await call("PUT", "/v1/learners/q", {**ROUTER, "shadow": True})
+        for name in "pq":
+            for n in range(225):
+                now = start + 30 * n * second
+                told = (await call("POST", f"/v1/learners/{name}/decide", {})).data
+                if len(told["call"]) > 1:
+                    said = ["b" if name == "p" and n > 200 else "a", "a"]
+                    place = f"/v1/learners/{name}/decisions/{told['id']}/feedback"
+                    await call("POST", place, {"outputs": said})
+        page = paged(service)
+        overview = text_of(await page("GET", "/"))
+        first = (await call("GET", PLACE + "/report")).data["details"]["risk_since"]
+        assert 200 < first <= 225
+        when = f"{datetime.fromtimestamp((start // second + 30 * (first - 1)) // 60 * 60, UTC):%H:%M} UTC"
+        assert f"At risk: p : large answers everything since {when}; it goes on by itself." in overview
+        assert "One promise is at risk." in overview
+        risky = text_of(await page("GET", "/learners/p"))
+        shadow = text_of(await page("GET", "/learners/q"))
+        since = "The allowance is used up since {}: large answers everything; it goes on by itself."
+        assert since.format(when) in risky
+        assert "The promise is kept whatever changes" in risky
+        assert "USS-TS-drift" not in risky
+        assert since.format(f"request {first}") in await service.report_text("p")
+        assert "Safe to turn on since request" in shadow
+        assert "would differ: about 0 %, at most" in overview
+    async with serving(tmp_path / "s.db", options) as (service, call):  # it is kept over a restart
+        assert since.format(when) in text_of(await paged(service)("GET", "/learners/p"))
 
 
 def test_the_client_names_groups_and_changes_the_promise() -> None:

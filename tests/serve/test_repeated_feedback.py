@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.journal.stores import PLACES, place_of
-from tests.rig.harness import CASCADE, run, serving
+from tests.rig.harness import CASCADE, serving
 from tests.rig.processes import PATIENCE
 
 from weakfeedback.serve import learner as learner_module
@@ -18,7 +18,7 @@ CLIENTS, EACH = 50, 5
 
 @pytest.mark.parametrize("heavy", [False, True])
 @pytest.mark.parametrize("name", PLACES)
-def test_fifty_clients_send_each_feedback_three_times(
+async def test_fifty_clients_send_each_feedback_three_times(
     name: str, heavy: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests are cancelled at random, as when connections are cut; who hears nothing sends again.
@@ -73,16 +73,13 @@ def test_fifty_clients_send_each_feedback_three_times(
 
     loops = list[asyncio.AbstractEventLoop]()
 
-    async def play() -> tuple[Any, list[Any], int]:
-        loops.append(asyncio.get_running_loop())
-        async with serving(place_of(request, name).address, wrap=slow) as (service, call):
-            await call("PUT", "/v1/learners/t", CASCADE)
-            seen: list[Any] = []
-            await asyncio.gather(*(client(call, number, seen) for number in range(CLIENTS)))
-            report = (await call("GET", "/v1/learners/t/report")).data
-            return report, seen, service.commits
-
-    report, seen, commits = run(play())
+    loops.append(asyncio.get_running_loop())
+    async with serving(place_of(request, name).address, wrap=slow) as (service, call):
+        await call("PUT", "/v1/learners/t", CASCADE)
+        seen: list[Any] = []
+        await asyncio.gather(*(client(call, number, seen) for number in range(CLIENTS)))
+        report = (await call("GET", "/v1/learners/t/report")).data
+        commits = service.commits
     total = CLIENTS * EACH
     assert sorted(id for id, _, _ in seen) == list(range(1, total + 1))
     assert report["rounds"] == total
@@ -113,31 +110,28 @@ async def test_a_batch_is_refused_item_by_item_and_stored_at_once(tmp_path: Path
         assert (refused.status, refused.data["code"]) == (422, "too_many_items")
 
 
-def test_a_repetition_waits_for_a_thread_that_learns_the_first(
+async def test_a_repetition_waits_for_a_thread_that_learns_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learner_module, "HEAVY", -1.0)
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (service, call):
-            await call("PUT", "/v1/learners/t", CASCADE)
-            made = (await call("POST", "/v1/learners/t/decide", {})).data
-            learner, go = service.learners["t"], threading.Event()
-            settle = learner._settle
+    async with serving(tmp_path / "s.db") as (service, call):
+        await call("PUT", "/v1/learners/t", CASCADE)
+        made = (await call("POST", "/v1/learners/t/decide", {})).data
+        learner, go = service.learners["t"], threading.Event()
+        settle = learner._settle
 
-            def slowly() -> Any:
-                assert go.wait(PATIENCE)
-                return settle()
+        def slowly() -> Any:
+            assert go.wait(PATIENCE)
+            return settle()
 
-            monkeypatch.setattr(learner, "_settle", slowly)
-            sent = {"outputs": [1] * (made["stage"] + 1)}
-            path = "/v1/learners/t/decisions/1/feedback"
-            first = asyncio.create_task(call("POST", path, sent))
-            while 1 in learner.live.core.ledger.waiting:
-                await asyncio.sleep(0.001)
-            second = asyncio.create_task(call("POST", path, sent))
-            await asyncio.sleep(0.05)
-            go.set()
-            assert [(await one).data.get("result") for one in (first, second)] == ["accepted", "duplicate"]
-
-    run(play())
+        monkeypatch.setattr(learner, "_settle", slowly)
+        sent = {"outputs": [1] * (made["stage"] + 1)}
+        path = "/v1/learners/t/decisions/1/feedback"
+        first = asyncio.create_task(call("POST", path, sent))
+        while 1 in learner.live.core.ledger.waiting:
+            await asyncio.sleep(0.001)
+        second = asyncio.create_task(call("POST", path, sent))
+        await asyncio.sleep(0.05)
+        go.set()
+        assert [(await one).data.get("result") for one in (first, second)] == ["accepted", "duplicate"]

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.rig.harness import CONTEXTUAL, quick, run, serving
+from tests.rig.harness import CONTEXTUAL, quick, serving
 
 from weakfeedback import Router
 from weakfeedback.serve.page import view
@@ -18,7 +18,7 @@ MADE = {
 }
 
 
-def test_it_decides_as_the_library_does_also_after_a_restart(tmp_path: Path) -> None:
+async def test_it_decides_as_the_library_does_also_after_a_restart(tmp_path: Path) -> None:
     own: Any = Router(2, [1, 20], 100, context=["task"])
 
     def told_of(n: int) -> dict[str, Any]:
@@ -38,93 +38,79 @@ def test_it_decides_as_the_library_does_also_after_a_restart(tmp_path: Path) -> 
                 path = f"{PLACE}/decisions/{told['id']}/feedback"
                 assert (await call("POST", path, {"outputs": outputs})).data["result"] == "accepted"
 
-    async def all_of_it() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
-            assert (await call("PUT", PLACE, MADE)).data["policy"] == "Second-looks"
-            await play(call, 0, 120)
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
-            assert service.recovered.differences == 0
-            await play(call, 120, 180)
-            report = (await call("GET", PLACE + "/report")).data
-            assert report["spent"] == own.report().spent
-            assert {one["group"] for one in report["details"]["groups"]} == {"hard", "easy"}
-
-    run(all_of_it())
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        assert (await call("PUT", PLACE, MADE)).data["policy"] == "Second-looks"
+        await play(call, 0, 120)
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+        assert service.recovered.differences == 0
+        await play(call, 120, 180)
+        report = (await call("GET", PLACE + "/report")).data
+        assert report["spent"] == own.report().spent
+        assert {one["group"] for one in report["details"]["groups"]} == {"hard", "easy"}
 
 
-def test_what_is_wrong_has_a_code_and_a_repeated_key_must_be_the_same_request(tmp_path: Path) -> None:
-    async def all_of_it() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
-            await call("PUT", PLACE, MADE)
-            for body, code in (
-                ({"context": {"tsk": "x"}}, "wrong_context"),
-                ({"context": [1.0]}, "wrong_context"),
-                ({"prices": [1]}, "wrong_context"),
-                ({"prices": [20, 1]}, "wrong_context"),
-                ({"conversation": "a", "prices": [20, 1]}, "wrong_context"),
-                ({"conversation": "a", "count": 2}, "invalid"),
-                ({"conversation": ""}, "invalid"),
-            ):
-                found = await call("POST", PLACE + "/decide", body)
-                assert (found.status, found.data["code"]) == (422, code), body
-            key = {"idempotency_key": "k"}
-            told = {"context": {"task": "a"}, "conversation": "c"}
-            one = (await call("POST", PLACE + "/decide", told, **key)).data
-            two = (await call("POST", PLACE + "/decide", told, **key)).data
-            assert (one["id"], two["repeated"], two["turn"]) == (two["id"], True, "first")
-            other = await call("POST", PLACE + "/decide", {**told, "conversation": "d"}, **key)
-            assert other.data["code"] == "key_reused"
-            cascade = {"kind": "cascade", "stages": ["a", "b"], "stage_costs": [1, 2], "error_cost": 100}
-            await call("PUT", "/v1/learners/c", cascade)
-            found = await call("POST", "/v1/learners/c/decide", {"conversation": "x"})
-            assert found.data["code"] == "wrong_context"
-
-    run(all_of_it())
+async def test_what_is_wrong_has_a_code_and_a_repeated_key_must_be_the_same_request(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        await call("PUT", PLACE, MADE)
+        for body, code in (
+            ({"context": {"tsk": "x"}}, "wrong_context"),
+            ({"context": [1.0]}, "wrong_context"),
+            ({"prices": [1]}, "wrong_context"),
+            ({"prices": [20, 1]}, "wrong_context"),
+            ({"conversation": "a", "prices": [20, 1]}, "wrong_context"),
+            ({"conversation": "a", "count": 2}, "invalid"),
+            ({"conversation": ""}, "invalid"),
+        ):
+            found = await call("POST", PLACE + "/decide", body)
+            assert (found.status, found.data["code"]) == (422, code), body
+        key = {"idempotency_key": "k"}
+        told = {"context": {"task": "a"}, "conversation": "c"}
+        one = (await call("POST", PLACE + "/decide", told, **key)).data
+        two = (await call("POST", PLACE + "/decide", told, **key)).data
+        assert (one["id"], two["repeated"], two["turn"]) == (two["id"], True, "first")
+        other = await call("POST", PLACE + "/decide", {**told, "conversation": "d"}, **key)
+        assert other.data["code"] == "key_reused"
+        cascade = {"kind": "cascade", "stages": ["a", "b"], "stage_costs": [1, 2], "error_cost": 100}
+        await call("PUT", "/v1/learners/c", cascade)
+        found = await call("POST", "/v1/learners/c/decide", {"conversation": "x"})
+        assert found.data["code"] == "wrong_context"
 
 
-def test_the_labels_of_an_audit_tell_the_yield_in_the_report_and_on_the_page(tmp_path: Path) -> None:
-    async def all_of_it() -> None:
-        options = quick(durability="process")
-        async with serving(tmp_path / "s.db", options) as (service, call):
-            await call("PUT", PLACE, MADE)
-            outputs = [["a", "b"]] * 40 + [["a", "a"]] * 60
-            begun = (await call("POST", PLACE + "/audits", {"outputs": outputs, "arm": 1})).data
-            assert begun["rows"] == list(range(40))
-            labels = {
-                str(row): "b" if row % 4 == 0 else "a" if row % 4 == 1 else "c" for row in begun["rows"]
-            }
-            path = f"{PLACE}/audits/{begun['id']}/labels"
-            assert (await call("POST", path, {"labels": labels})).status == 200
-            (found,) = (await call("GET", PLACE + "/report")).data["details"]["yields"]
-            assert (found["pair"], found["labels"], found["estimate"]) == ([0, 1], 40, 0.0)
-            assert found["low"] < 0.0 < found["high"]
-            text = await service.report_text("r")
-            assert "large was right in 10 of 40 labelled disagreements with small, and that one in 10" in text
-            known: Any = service.learners["r"].observers["watch"]
-            told = view.summary(
-                await service.report("r"), known, service.learners["r"].invoice, service.options.clock()
-            )
-            words = "Where small and large differ, large is really better in "
-            assert any(one["text"].startswith(words) for one in told["trust"])
-        async with serving(tmp_path / "s.db", options) as (service, call):
-            (again,) = (await call("GET", PLACE + "/report")).data["details"]["yields"]
-            assert again == found
-
-    run(all_of_it())
+async def test_the_labels_of_an_audit_tell_the_yield_in_the_report_and_on_the_page(tmp_path: Path) -> None:
+    options = quick(durability="process")
+    async with serving(tmp_path / "s.db", options) as (service, call):
+        await call("PUT", PLACE, MADE)
+        outputs = [["a", "b"]] * 40 + [["a", "a"]] * 60
+        begun = (await call("POST", PLACE + "/audits", {"outputs": outputs, "arm": 1})).data
+        assert begun["rows"] == list(range(40))
+        labels = {str(row): "b" if row % 4 == 0 else "a" if row % 4 == 1 else "c" for row in begun["rows"]}
+        path = f"{PLACE}/audits/{begun['id']}/labels"
+        assert (await call("POST", path, {"labels": labels})).status == 200
+        (found,) = (await call("GET", PLACE + "/report")).data["details"]["yields"]
+        assert (found["pair"], found["labels"], found["estimate"]) == ([0, 1], 40, 0.0)
+        assert found["low"] < 0.0 < found["high"]
+        text = await service.report_text("r")
+        assert "large was right in 10 of 40 labelled disagreements with small, and that one in 10" in text
+        known: Any = service.learners["r"].observers["watch"]
+        told = view.summary(
+            await service.report("r"), known, service.learners["r"].invoice, service.options.clock()
+        )
+        words = "Where small and large differ, large is really better in "
+        assert any(one["text"].startswith(words) for one in told["trust"])
+    async with serving(tmp_path / "s.db", options) as (service, call):
+        (again,) = (await call("GET", PLACE + "/report")).data["details"]["yields"]
+        assert again == found
 
 
-def test_what_is_told_of_a_request_is_refused_where_it_is_not_for_a_router(tmp_path: Path) -> None:
-    async def all_of_it() -> None:
-        async with serving(tmp_path / "s.db") as (_, call):
-            await call("PUT", PLACE, CONTEXTUAL)
-            for body in ({"switching": []}, {"conversation": "a", "context": [0.1, 0.2]}, {"group": "g"}):
-                reply = await call("POST", PLACE + "/decide", body)
-                assert (reply.status, reply.data["code"]) == (422, "wrong_context"), body
-
-    run(all_of_it())
+async def test_what_is_told_of_a_request_is_refused_where_it_is_not_for_a_router(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s.db") as (_, call):
+        await call("PUT", PLACE, CONTEXTUAL)
+        for body in ({"switching": []}, {"conversation": "a", "context": [0.1, 0.2]}, {"group": "g"}):
+            reply = await call("POST", PLACE + "/decide", body)
+            assert (reply.status, reply.data["code"]) == (422, "wrong_context"), body
 
 
-def test_an_audit_changes_decisions_by_its_yields_alone(tmp_path: Path) -> None:
+async def test_an_audit_changes_decisions_by_its_yields_alone(tmp_path: Path) -> None:
     """Labels add up over audits; one of cheaper models leaves other pairs alone, one without labels everything.
 
     A twin that is told the same yields, and was never audited, decides the same.
@@ -147,21 +133,18 @@ def test_an_audit_changes_decisions_by_its_yields_alone(tmp_path: Path) -> None:
                 own.feedback(decision.id, outputs)
                 await call("POST", f"{PLACE}/decisions/{told['id']}/feedback", {"outputs": outputs})
 
-    async def all_of_it() -> None:
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
-            await call("PUT", PLACE, made)
-            await play(call, 30)
-            await audited(call, [["a", "a", "a"]] * 9, 2)
-            assert service.learners["r"].core.counts.yields is None
-            await play(call, 30)
-            await audited(call, [["a", "b", "b"]] * 30, 2)
-            own.yields([["a", "b", "b"]] * 30, ["c"] * 30)
-            await play(call, 30)
-            await audited(call, [["a", "b"]] * 10, 1)
-            labels, _, _ = service.learners["r"].core.counts.yields
-            assert (labels[0, 1], labels[0, 2]) == (40, 30)
-
-    run(all_of_it())
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+        await call("PUT", PLACE, made)
+        await play(call, 30)
+        await audited(call, [["a", "a", "a"]] * 9, 2)
+        assert service.learners["r"].core.counts.yields is None
+        await play(call, 30)
+        await audited(call, [["a", "b", "b"]] * 30, 2)
+        own.yields([["a", "b", "b"]] * 30, ["c"] * 30)
+        await play(call, 30)
+        await audited(call, [["a", "b"]] * 10, 1)
+        labels, _, _ = service.learners["r"].core.counts.yields
+        assert (labels[0, 1], labels[0, 2]) == (40, 30)
 
 
 def test_an_audit_in_the_library_changes_nothing() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from tests.journal.stores import InPostgres
-from tests.rig.harness import CASCADE, Caller, quick, run
+from tests.rig.harness import CASCADE, Caller, quick
 from tests.rig.processes import until, wait_until
 from tests.rig.server import Client, Process
 
@@ -287,49 +287,43 @@ async def joined(address, number):
     return service, Caller(make_app(service))
 
 
-def test_who_loses_its_session_serves_nothing_and_begins_anew(server):
+async def test_who_loses_its_session_serves_nothing_and_begins_anew(server):
     place = InPostgres(server)
 
-    async def play():
-        first, call = await joined(place.address, 1)
-        for name in NAMES:
-            assert (await call("PUT", f"/v1/learners/{name}", CASCADE)).status == 201
-        second, other = await joined(place.address, 2)
-        await until(lambda: len(first.learners) == len(second.learners) == 8)
-        lost = next(iter(first.learners))
-        pid = first.store._connection.info.backend_pid
-        assert place.raw("SELECT pg_terminate_backend(?, 5000)", pid) == [(True,)]
-        assert (await call("POST", f"/v1/learners/{lost}/decide", {})).status == 503
-        await until(lambda: lost in second.learners)
-        assert (await other("POST", f"/v1/learners/{lost}/decide", {})).data["id"] == 1
-        await until(lambda: len(first.learners) == len(second.learners) == 8)
-        for service, ask in ((first, call), (second, other)):
-            for name in service.learners:
-                assert (await ask("GET", f"/v1/learners/{name}")).data["seq"] == int(name == lost)
-        await second.stop()
-        await until(lambda: len(first.learners) == 16)
-        await first.stop()
-
-    run(play())
+    first, call = await joined(place.address, 1)
+    for name in NAMES:
+        assert (await call("PUT", f"/v1/learners/{name}", CASCADE)).status == 201
+    second, other = await joined(place.address, 2)
+    await until(lambda: len(first.learners) == len(second.learners) == 8)
+    lost = next(iter(first.learners))
+    pid = first.store._connection.info.backend_pid
+    assert place.raw("SELECT pg_terminate_backend(?, 5000)", pid) == [(True,)]
+    assert (await call("POST", f"/v1/learners/{lost}/decide", {})).status == 503
+    await until(lambda: lost in second.learners)
+    assert (await other("POST", f"/v1/learners/{lost}/decide", {})).data["id"] == 1
+    await until(lambda: len(first.learners) == len(second.learners) == 8)
+    for service, ask in ((first, call), (second, other)):
+        for name in service.learners:
+            assert (await ask("GET", f"/v1/learners/{name}")).data["seq"] == int(name == lost)
+    await second.stop()
+    await until(lambda: len(first.learners) == 16)
+    await first.stop()
 
 
-def test_a_learner_that_cannot_be_read_stops_no_instance_and_no_other_shard(server):
+async def test_a_learner_that_cannot_be_read_stops_no_instance_and_no_other_shard(server):
     place = InPostgres(server)
 
-    async def play():
-        first, call = await joined(place.address, 1)
-        for name in NAMES[:4]:
-            assert (await call("PUT", f"/v1/learners/{name}", CASCADE)).status == 201
-        await first.stop()
-        place.raw("DELETE FROM snapshot")
-        place.raw("UPDATE event SET body = replace(body, 'seed', 'sead') WHERE learner = 1")
-        first, call = await joined(place.address, 1)
-        assert sorted(first.learners) == NAMES[1:4]
-        for name in NAMES[1:4]:
-            assert (await call("POST", f"/v1/learners/{name}/decide", {})).status == 200
-        refused = await call("GET", f"/v1/learners/{NAMES[0]}")
-        assert (refused.status, refused.data["code"]) == (503, "store_unavailable")
-        assert "the checksum is wrong" in refused.data["detail"]
-        await first.stop()
-
-    run(play())
+    first, call = await joined(place.address, 1)
+    for name in NAMES[:4]:
+        assert (await call("PUT", f"/v1/learners/{name}", CASCADE)).status == 201
+    await first.stop()
+    place.raw("DELETE FROM snapshot")
+    place.raw("UPDATE event SET body = replace(body, 'seed', 'sead') WHERE learner = 1")
+    first, call = await joined(place.address, 1)
+    assert sorted(first.learners) == NAMES[1:4]
+    for name in NAMES[1:4]:
+        assert (await call("POST", f"/v1/learners/{name}/decide", {})).status == 200
+    refused = await call("GET", f"/v1/learners/{NAMES[0]}")
+    assert (refused.status, refused.data["code"]) == (503, "store_unavailable")
+    assert "the checksum is wrong" in refused.data["detail"]
+    await first.stop()

@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 from tests.journal.stores import InPostgres
-from tests.rig.harness import CASCADE, Caller, quick, run
+from tests.rig.harness import CASCADE, Caller, quick
 from tests.rig.processes import PATIENCE, until, wait_until
 from tests.rig.server import Client, Process
 
@@ -24,50 +24,47 @@ def end_session(place, service):
     assert place.raw("SELECT pg_terminate_backend(?, 5000)", pid) == [(True,)]
 
 
-def test_a_standby_waits_takes_over_and_loses_nothing(server):
+async def test_a_standby_waits_takes_over_and_loses_nothing(server):
     place = InPostgres(server)
 
-    async def play():
-        first, call = await started(place.address)
-        second, wait = await started(place.address)
-        try:
-            assert (first.state, second.state) == ("ready", "standby")
-            assert (await call("PUT", "/v1/learners/triage", CASCADE)).status == 201
-            made = (await call("POST", "/v1/learners/triage/decide", {}, idempotency_key="k")).data
-            answer = {"outputs": ["a"] * (made["stage"] + 1)}
-            path = f"/v1/learners/triage/decisions/{made['id']}/feedback"
-            assert (await call("POST", path, answer)).data["result"] == "accepted"
-            # the standby says so everywhere
-            ready = await wait("GET", "/health/ready")
-            assert (ready.status, ready.data["status"], ready.data["owner"]) == (503, "standby", False)
-            assert (await wait("GET", "/health/live")).status == 200
-            for method, where, body in (
-                ("GET", "/v1/learners", None),
-                ("POST", "/v1/learners/triage/decide", {}),
-                ("POST", path, answer),
-                ("PUT", "/v1/learners/triage", CASCADE),
-            ):
-                refused = await wait(method, where, body)
-                assert (refused.status, refused.data["code"]) == (503, "standby")
-            end_session(place, first)
-            await until(lambda: second.state == "ready")
-            # who has lost the store does not answer from memory, and waits in turn
-            late = await call("POST", "/v1/learners/triage/decide", {})
-            assert (late.status, late.data["code"]) == (503, "store_unavailable")
-            await until(lambda: first.state == "standby")
-            # clients repeat themselves, and nothing counts twice
-            assert (await wait("POST", path, answer)).data["result"] == "duplicate"
-            again = await wait("POST", "/v1/learners/triage/decide", {}, idempotency_key="k")
-            assert (again.data["id"], again.data["repeated"]) == (made["id"], True)
-            assert (await wait("POST", "/v1/learners/triage/decide", {})).data["id"] == made["id"] + 1
-            await second.stop()
-            await until(lambda: first.state == "ready")
-            assert (await call("GET", "/v1/learners/triage")).data["name"] == "triage"
-        finally:
-            await second.stop()
-            await first.stop()
-
-    run(play())
+    first, call = await started(place.address)
+    second, wait = await started(place.address)
+    try:
+        assert (first.state, second.state) == ("ready", "standby")
+        assert (await call("PUT", "/v1/learners/triage", CASCADE)).status == 201
+        made = (await call("POST", "/v1/learners/triage/decide", {}, idempotency_key="k")).data
+        answer = {"outputs": ["a"] * (made["stage"] + 1)}
+        path = f"/v1/learners/triage/decisions/{made['id']}/feedback"
+        assert (await call("POST", path, answer)).data["result"] == "accepted"
+        # the standby says so everywhere
+        ready = await wait("GET", "/health/ready")
+        assert (ready.status, ready.data["status"], ready.data["owner"]) == (503, "standby", False)
+        assert (await wait("GET", "/health/live")).status == 200
+        for method, where, body in (
+            ("GET", "/v1/learners", None),
+            ("POST", "/v1/learners/triage/decide", {}),
+            ("POST", path, answer),
+            ("PUT", "/v1/learners/triage", CASCADE),
+        ):
+            refused = await wait(method, where, body)
+            assert (refused.status, refused.data["code"]) == (503, "standby")
+        end_session(place, first)
+        await until(lambda: second.state == "ready")
+        # who has lost the store does not answer from memory, and waits in turn
+        late = await call("POST", "/v1/learners/triage/decide", {})
+        assert (late.status, late.data["code"]) == (503, "store_unavailable")
+        await until(lambda: first.state == "standby")
+        # clients repeat themselves, and nothing counts twice
+        assert (await wait("POST", path, answer)).data["result"] == "duplicate"
+        again = await wait("POST", "/v1/learners/triage/decide", {}, idempotency_key="k")
+        assert (again.data["id"], again.data["repeated"]) == (made["id"], True)
+        assert (await wait("POST", "/v1/learners/triage/decide", {})).data["id"] == made["id"] + 1
+        await second.stop()
+        await until(lambda: first.state == "ready")
+        assert (await call("GET", "/v1/learners/triage")).data["name"] == "triage"
+    finally:
+        await second.stop()
+        await first.stop()
     with place.open() as store:
         assert store.epoch == 4
         assert store.integrity() == []

@@ -16,7 +16,7 @@ import pytest
 from tests.rig.fake import FakeUpstream
 from tests.rig.processes import PATIENCE, wait_until
 from tests.rig.server import Client, Process
-from tests.rig.upstreams import Running, free_port
+from tests.rig.upstreams import NOBODY, Running
 
 from weakfeedback.cli.output import Stop
 from weakfeedback.cli.serve import settings_of
@@ -279,7 +279,7 @@ def test_spans_and_metrics_reach_a_collector(tmp_path: Path) -> None:
 def test_a_collector_that_is_away_disturbs_nobody(tmp_path: Path) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     hasty = {"OTEL_BSP_SCHEDULE_DELAY": "100", "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
-    with serving(tmp_path, "--otel", f"http://127.0.0.1:{free_port()}", env=hasty) as (server, _):
+    with serving(tmp_path, "--otel", f"http://127.0.0.1:{NOBODY}", env=hasty) as (server, _):
         assert post(server.port, BODY)[0] == 200
         assert wait_until(lambda: troubles(tmp_path)) == ["Failed to export"]
         began = time.monotonic()

@@ -15,7 +15,6 @@ from tests.rig.harness import (
     Caller,
     opener,
     quick,
-    run,
     serving,
 )
 from tests.rig.processes import until
@@ -65,38 +64,35 @@ async def opened(call: Caller, name: str, kind: str) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_largest_amounts_leave_sums_that_can_be_stored(
+async def test_the_largest_amounts_leave_sums_that_can_be_stored(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Three cancellations with 1.7e308 made every later snapshot fail, and with it every request."""
     monkeypatch.setattr(learner_module, "SNAPSHOT", 4)
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (service, call):
-            for name in ("t", "other"):
-                assert (await call("PUT", f"/v1/learners/{name}", KINDS[kind])).status == 201
-            other = service.learners["other"]
-            for cost, status in ((HUGE, 422), (HUGE, 422), (AMOUNT_LIMIT, 200), (AMOUNT_LIMIT, 200)):
-                id = await opened(call, "t", kind)
-                reply = await call("POST", f"/v1/learners/t/decisions/{id}/cancel", {"cost": cost})
-                assert reply.status == status, reply.data
-                if status == 422:
-                    assert reply.data["field"] == "cost"
-            for _ in range(12):
-                await opened(call, "t", kind)
-                await opened(call, "other", kind)
-            assert service.learners["other"] is other
-            assert service.last_snapshot is not None
-            states = {name: one.picture() for name, one in service.learners.items()}
-        async with serving(tmp_path / "s.db") as (service, _):
-            assert {name: one.picture() for name, one in service.learners.items()} == states
-            assert service.recovered.events == 0  # every learner had a snapshot at the end
-
-    run(play())
+    async with serving(tmp_path / "s.db") as (service, call):
+        for name in ("t", "other"):
+            assert (await call("PUT", f"/v1/learners/{name}", KINDS[kind])).status == 201
+        other = service.learners["other"]
+        for cost, status in ((HUGE, 422), (HUGE, 422), (AMOUNT_LIMIT, 200), (AMOUNT_LIMIT, 200)):
+            id = await opened(call, "t", kind)
+            reply = await call("POST", f"/v1/learners/t/decisions/{id}/cancel", {"cost": cost})
+            assert reply.status == status, reply.data
+            if status == 422:
+                assert reply.data["field"] == "cost"
+        for _ in range(12):
+            await opened(call, "t", kind)
+            await opened(call, "other", kind)
+        assert service.learners["other"] is other
+        assert service.last_snapshot is not None
+        states = {name: one.picture() for name, one in service.learners.items()}
+    async with serving(tmp_path / "s.db") as (service, _):
+        assert {name: one.picture() for name, one in service.learners.items()} == states
+        assert service.recovered.events == 0  # every learner had a snapshot at the end
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
-def test_a_store_ruined_by_huge_amounts_starts_and_works(
+async def test_a_store_ruined_by_huge_amounts_starts_and_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Written by the version that accepted 1.7e308, with its snapshots due since long; one learner waits for ever."""
@@ -105,33 +101,30 @@ def test_a_store_ruined_by_huge_amounts_starts_and_works(
         database.executescript(RUINED.read_text())
     database.close()
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db", quick(clock=lambda: LATER)) as (service, call):
-            objects = dict(service.learners)
-            waiting = sum(len(one.opened) for name, one in objects.items() if name != "forever")
-            assert any("pending_ttl = 1e+305" in one.message for one in caplog.records)
-            assert service.learners["forever"].config.pending_ttl == TTL_LIMIT
-            for _ in range(3):
-                for name, kind in (
-                    ("ruined", "cascade"),
-                    ("router", "router"),
-                    ("adaptive", "adaptive"),
-                    ("forever", "cascade"),
-                    ("bystander", "cascade"),
-                ):
-                    await opened(call, name, kind)
-                    assert (await call("GET", f"/v1/learners/{name}/report")).status == 200
-                    read = service.learners[name].observers["watch"].read(0, 2_000_000_000, 604_800)
-                    assert all(abs(one) <= LARGEST for column in read["columns"].values() for one in column)
-            assert (await call("GET", "/metrics")).status == 200
-            assert await service.expire() == waiting
-            assert service.learners == objects
-            states = {name: one.picture() for name, one in service.learners.items()}
-        async with serving(tmp_path / "s.db") as (service, _):
-            assert {name: one.picture() for name, one in service.learners.items()} == states
-            assert service.recovered.events == 0
-
-    run(play())
+    async with serving(tmp_path / "s.db", quick(clock=lambda: LATER)) as (service, call):
+        objects = dict(service.learners)
+        waiting = sum(len(one.opened) for name, one in objects.items() if name != "forever")
+        assert any("pending_ttl = 1e+305" in one.message for one in caplog.records)
+        assert service.learners["forever"].config.pending_ttl == TTL_LIMIT
+        for _ in range(3):
+            for name, kind in (
+                ("ruined", "cascade"),
+                ("router", "router"),
+                ("adaptive", "adaptive"),
+                ("forever", "cascade"),
+                ("bystander", "cascade"),
+            ):
+                await opened(call, name, kind)
+                assert (await call("GET", f"/v1/learners/{name}/report")).status == 200
+                read = service.learners[name].observers["watch"].read(0, 2_000_000_000, 604_800)
+                assert all(abs(one) <= LARGEST for column in read["columns"].values() for one in column)
+        assert (await call("GET", "/metrics")).status == 200
+        assert await service.expire() == waiting
+        assert service.learners == objects
+        states = {name: one.picture() for name, one in service.learners.items()}
+    async with serving(tmp_path / "s.db") as (service, _):
+        assert {name: one.picture() for name, one in service.learners.items()} == states
+        assert service.recovered.events == 0
     assert not [one.message for one in caplog.records if "snapshot" in one.message]
     assert not [one.message for one in caplog.records if one.levelno >= logging.ERROR]
     with weakfeedback.journal.SqliteStore.open(tmp_path / "s.db", read_only=True) as store:
@@ -161,7 +154,7 @@ async def test_waiting_for_ever_is_refused_and_a_hundred_years_are_not(tmp_path:
         assert await service.expire() == 0
 
 
-def test_a_learner_that_cannot_expire_stops_no_other(
+async def test_a_learner_that_cannot_expire_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = [1_700_000_000_000_000]
@@ -174,20 +167,17 @@ def test_a_learner_that_cannot_expire_stops_no_other(
 
     monkeypatch.setattr(Learner, "expire", fail)
 
-    async def play() -> None:
-        options = quick(clock=lambda: now[0], tick=0.01)
-        async with serving(tmp_path / "s.db", options) as (service, call):
-            for name in ("a", "b"):
-                await call("PUT", f"/v1/learners/{name}", {**CASCADE, "pending_ttl": 60})
-                await call("POST", f"/v1/learners/{name}/decide", {})
-            now[0] += 61_000_000
-            await until(lambda: not service.learners["b"].opened)
-            await call("POST", "/v1/learners/b/decide", {})
-            now[0] += 61_000_000
-            await until(lambda: not service.learners["b"].opened)
-            assert service.learners["a"].opened
-
-    run(play())
+    options = quick(clock=lambda: now[0], tick=0.01)
+    async with serving(tmp_path / "s.db", options) as (service, call):
+        for name in ("a", "b"):
+            await call("PUT", f"/v1/learners/{name}", {**CASCADE, "pending_ttl": 60})
+            await call("POST", f"/v1/learners/{name}/decide", {})
+        now[0] += 61_000_000
+        await until(lambda: not service.learners["b"].opened)
+        await call("POST", "/v1/learners/b/decide", {})
+        now[0] += 61_000_000
+        await until(lambda: not service.learners["b"].opened)
+        assert service.learners["a"].opened
     told = [one.message for one in caplog.records if "could not expire" in one.message]
     assert told == ["decisions of learner a could not expire: a fault"]
 
@@ -205,30 +195,27 @@ async def test_the_ticking_task_survives_everything(tmp_path: Path, monkeypatch:
         await until(lambda: len(calls) > 5)
 
 
-def test_a_refused_tell_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_tell_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It was noted first, and refused afterwards, because of its sum: then all learners were thrown away."""
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (service, call):
-            for name in ("t", "other"):
-                await call("PUT", f"/v1/learners/{name}", ADAPTIVE)
-            objects = dict(service.learners)
-            for _ in range(5):
-                id = (await call("POST", "/v1/learners/t/begin", {})).data["id"]
-                for output in (0, 1, 2):
-                    seq = service.learners["t"].seq
-                    told = {"output": output, "cost": HUGE}
-                    reply = await call("POST", f"/v1/learners/t/decisions/{id}/tell", told)
-                    assert reply.status in (422, 410, 409)
-                    assert service.learners["t"].seq == seq
-                    assert (await call("POST", "/v1/learners/other/begin", {})).status == 200
-                    told["cost"] = AMOUNT_LIMIT
-                    reply = await call("POST", f"/v1/learners/t/decisions/{id}/tell", told)
-                    if reply.data["stage"] is None:
-                        break
-            assert service.learners == objects
-
-    run(play())
+    async with serving(tmp_path / "s.db") as (service, call):
+        for name in ("t", "other"):
+            await call("PUT", f"/v1/learners/{name}", ADAPTIVE)
+        objects = dict(service.learners)
+        for _ in range(5):
+            id = (await call("POST", "/v1/learners/t/begin", {})).data["id"]
+            for output in (0, 1, 2):
+                seq = service.learners["t"].seq
+                told = {"output": output, "cost": HUGE}
+                reply = await call("POST", f"/v1/learners/t/decisions/{id}/tell", told)
+                assert reply.status in (422, 410, 409)
+                assert service.learners["t"].seq == seq
+                assert (await call("POST", "/v1/learners/other/begin", {})).status == 200
+                told["cost"] = AMOUNT_LIMIT
+                reply = await call("POST", f"/v1/learners/t/decisions/{id}/tell", told)
+                if reply.data["stage"] is None:
+                    break
+        assert service.learners == objects
     assert not caplog.records
 
 
@@ -254,7 +241,7 @@ def test_a_live_cascade_refuses_a_cost_before_it_notes_the_output() -> None:
     assert cascade.report().spent < float("inf")
 
 
-def test_a_step_that_fails_halfway_costs_its_own_learner_a_moment_and_no_other(
+async def test_a_step_that_fails_halfway_costs_its_own_learner_a_moment_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Any fault after a change, here in what counts events: that learner alone is read again from the store."""
@@ -268,38 +255,35 @@ def test_a_step_that_fails_halfway_costs_its_own_learner_a_moment_and_no_other(
 
     monkeypatch.setattr(Learner, "see", faulty)
 
-    async def play() -> None:
-        async with serving(tmp_path / "s.db") as (service, call):
-            for name in ("a", "b"):
-                await call("PUT", f"/v1/learners/{name}", CASCADE)
-            other, replies = service.learners["b"], []
-            for light in (False, True):
-                monkeypatch.setattr(learner_module, "UNKNOWN", 0 if light else 32)
-                await call("POST", "/v1/learners/a/decide", {})
-                await call("POST", "/v1/learners/a/decisions/1/feedback", {"outputs": [1] * 9})  # refused
-                plan["fail"] = 1
-                torn = service.learners["a"]
-                reply = await call("POST", "/v1/learners/a/decide", {"count": 3}, idempotency_key=f"k{light}")
-                assert (reply.status, reply.data["code"]) == (500, "internal")
-                while service.learners["a"] is torn:
-                    reply = await call("GET", "/v1/learners/a")
-                    if service.learners["a"] is torn:
-                        assert (reply.status, reply.data["code"]) == (503, "learner_replaying")
-                        assert reply.headers["retry-after"] == "1"
-                    replies.append(await call("POST", "/v1/learners/b/decide", {}))
-                    assert service.state == "ready"
-                again = await call("POST", "/v1/learners/a/decide", {"count": 3}, idempotency_key=f"k{light}")
-                assert [one["repeated"] for one in again.data["decisions"]] == [True] * 3
-            assert {reply.status for reply in replies} == {200}
-            assert service.learners["b"] is other
-            assert (await call("GET", "/v1/learners/a")).data["pending"] == 8
-            states = {name: one.picture() for name, one in service.learners.items()}
-            for one in service.learners.values():
-                one.pictured = one.seq
-        async with serving(tmp_path / "s.db") as (service, _):
-            assert {name: one.picture() for name, one in service.learners.items()} == states
-
-    run(play())
+    async with serving(tmp_path / "s.db") as (service, call):
+        for name in ("a", "b"):
+            await call("PUT", f"/v1/learners/{name}", CASCADE)
+        other, replies = service.learners["b"], []
+        for light in (False, True):
+            monkeypatch.setattr(learner_module, "UNKNOWN", 0 if light else 32)
+            await call("POST", "/v1/learners/a/decide", {})
+            await call("POST", "/v1/learners/a/decisions/1/feedback", {"outputs": [1] * 9})  # refused
+            plan["fail"] = 1
+            torn = service.learners["a"]
+            reply = await call("POST", "/v1/learners/a/decide", {"count": 3}, idempotency_key=f"k{light}")
+            assert (reply.status, reply.data["code"]) == (500, "internal")
+            while service.learners["a"] is torn:
+                reply = await call("GET", "/v1/learners/a")
+                if service.learners["a"] is torn:
+                    assert (reply.status, reply.data["code"]) == (503, "learner_replaying")
+                    assert reply.headers["retry-after"] == "1"
+                replies.append(await call("POST", "/v1/learners/b/decide", {}))
+                assert service.state == "ready"
+            again = await call("POST", "/v1/learners/a/decide", {"count": 3}, idempotency_key=f"k{light}")
+            assert [one["repeated"] for one in again.data["decisions"]] == [True] * 3
+        assert {reply.status for reply in replies} == {200}
+        assert service.learners["b"] is other
+        assert (await call("GET", "/v1/learners/a")).data["pending"] == 8
+        states = {name: one.picture() for name, one in service.learners.items()}
+        for one in service.learners.values():
+            one.pictured = one.seq
+    async with serving(tmp_path / "s.db") as (service, _):
+        assert {name: one.picture() for name, one in service.learners.items()} == states
     assert [
         one.message for one in caplog.records if one.levelno == logging.ERROR and "halfway" in one.message
     ]
@@ -347,7 +331,7 @@ async def test_an_answer_that_cannot_be_made_is_a_fault_of_one_request(
         assert (reply.data["id"], reply.data["repeated"]) == (1, True)
 
 
-def test_a_snapshot_that_fails_is_a_warning_and_is_tried_again_later(
+async def test_a_snapshot_that_fails_is_a_warning_and_is_tried_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(learner_module, "SNAPSHOT", 10)
@@ -364,22 +348,19 @@ def test_a_snapshot_that_fails_is_a_warning_and_is_tried_again_later(
             tried.append(seq)
             raise ValueError("Out of range float values are not JSON compliant")
 
-    async def play() -> None:
-        service = Service(opener(tmp_path / "s.db", NoSnapshots), quick())
-        from weakfeedback.serve.app import make_app
+    service = Service(opener(tmp_path / "s.db", NoSnapshots), quick())
+    from weakfeedback.serve.app import make_app
 
-        await service.start()
-        call = Caller(make_app(service))
-        await call("PUT", "/v1/learners/t", CASCADE)
-        known = service.learners["t"]
-        for n in range(35):
-            if n == 25:
-                monkeypatch.setattr(Learner, "picture", lambda _: 1 / 0)
-            assert (await call("POST", "/v1/learners/t/decide", {})).status == 200
-        assert service.learners["t"] is known
-        await service.stop()
-
-    run(play())
+    await service.start()
+    call = Caller(make_app(service))
+    await call("PUT", "/v1/learners/t", CASCADE)
+    known = service.learners["t"]
+    for n in range(35):
+        if n == 25:
+            monkeypatch.setattr(Learner, "picture", lambda _: 1 / 0)
+        assert (await call("POST", "/v1/learners/t/decide", {})).status == 200
+    assert service.learners["t"] is known
+    await service.stop()
     assert tried == [9, 19]
     told = [one.message for one in caplog.records]
     assert [one.split(" could")[0] for one in told] == [

@@ -52,16 +52,13 @@ def test_messages_have_no_tags(tmp_path: Path, given: dict[str, Any], field: str
         assert not any(word in text.lower() for word in ("input", "tag", "router.", "extra", "value error"))
 
 
-def test_a_put_that_differs_names_every_difference(tmp_path: Path) -> None:
-    async def ask() -> Any:
-        async with serving(tmp_path / "s.db") as (_, call):
-            await call("PUT", "/v1/learners/t", {**CASCADE, "seed": 1})
-            await call("PATCH", "/v1/learners/t/costs", {"error_cost": 12})
-            same = await call("PUT", "/v1/learners/t", {**CASCADE, "error_cost": 12})
-            changed = {**CASCADE, "stages": ["a", "b", "c"], "error_cost": 7, "currency": "EUR", "seed": 2}
-            return same, await call("PUT", "/v1/learners/t", changed)
-
-    same, other = run(ask())
+async def test_a_put_that_differs_names_every_difference(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s.db") as (_, call):
+        await call("PUT", "/v1/learners/t", {**CASCADE, "seed": 1})
+        await call("PATCH", "/v1/learners/t/costs", {"error_cost": 12})
+        same = await call("PUT", "/v1/learners/t", {**CASCADE, "error_cost": 12})
+        changed = {**CASCADE, "stages": ["a", "b", "c"], "error_cost": 7, "currency": "EUR", "seed": 2}
+        same, other = same, await call("PUT", "/v1/learners/t", changed)
     assert same.status == 200
     assert (other.status, other.data["code"]) == (409, "exists")
     told = other.data["detail"]

@@ -470,7 +470,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
             )
     left = sum(float(policy.left(b)) for b in named) if named else 0.0
     worst = at_most * n
-    state = _state(policy, promised, chosen, shown, n, left, total)
+    state = _state(policy, promised, chosen, shown, n, total)
     return PromiseReport(
         requests=n,
         spent=spent,
@@ -507,9 +507,7 @@ def make_promise_report(view: View, words: Words) -> PromiseReport:
     )
 
 
-def _state(
-    policy: Any, promised: Promised, chosen: list[int], shown: float, n: int, left: float, total: Share
-) -> str:
+def _state(policy: Any, promised: Promised, chosen: list[int], shown: float, n: int, total: Share) -> str:
     if promised.paused or promised.shadow:
         return "paused" if promised.paused else "shadow"
     others = [k for k in range(policy.K) if k != policy.R]
@@ -518,7 +516,8 @@ def _state(
         return "learning"
     if not chosen and total.cheap == 0:
         return "nothing to save"
-    if promised.agree is not None and left < USED_UP and chosen:
+    # what comparisons under way may take is not used up
+    if promised.agree is not None and float(policy.tokens[policy.n > 0].sum()) < USED_UP and chosen:
         return "at risk"
     if promised.agree is not None and shown > (1.0 - promised.agree) * n:
         return "above"

@@ -11,30 +11,29 @@ from weakfeedback.serve.proxy.fake import truth
 from weakfeedback.serve.service import Service
 
 
-def test_the_demo_keeps_its_promise_and_settles_on_the_model_that_is_worth_its_price(tmp_path, monkeypatch):
+async def test_the_demo_keeps_its_promise_and_settles_on_the_model_that_is_worth_its_price(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(demo, "PERIOD", 0.004)
     quick_models = {name: (skill, 0.0, price) for name, (skill, _, price) in demo.MODELS.items()}
     monkeypatch.setattr(demo, "MODELS", quick_models)
 
-    async def work():
-        service = Service(opener(tmp_path / "s.db"), quick(durability="process"))
-        await service.start()
-        try:
-            made = await demo.add_demo(service, Auth())
-            assert made["models"] == [demo.NAME, "thrifty"]
-            learner = service.learners[demo.NAME]
-            for _ in range(1000):
-                await asyncio.sleep(0.02)
-                if learner.live.rounds >= 200:
-                    break
-            assert "/v1/chat/completions" in [route.path for route in made["routes"]]
-            reports = [await service.report(name) for name in made["models"]]
-            await made["close"]()
-            return reports
-        finally:
-            await service.stop()
-
-    report, priced = asyncio.run(work())
+    service = Service(opener(tmp_path / "s.db"), quick(durability="process"))
+    await service.start()
+    try:
+        made = await demo.add_demo(service, Auth())
+        assert made["models"] == [demo.NAME, "thrifty"]
+        learner = service.learners[demo.NAME]
+        for _ in range(1000):
+            await asyncio.sleep(0.02)
+            if learner.live.rounds >= 200:
+                break
+        assert "/v1/chat/completions" in [route.path for route in made["routes"]]
+        reports = [await service.report(name) for name in made["models"]]
+        await made["close"]()
+        report, priced = reports
+    finally:
+        await service.stop()
     assert report["rounds"] >= 200
     assert (report["promise"]["state"], report["promise"]["reference"]) == ("kept", "large")
     assert report["details"]["cheap"] > 0.2

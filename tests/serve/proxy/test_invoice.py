@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rig.fake import FakeUpstream, Seen
 from tests.rig.raw_http import ask, body_of, connect
-from tests.rig.upstreams import MODELS, LocalDecider, Running, learner, stage, world
+from tests.rig.upstreams import MODELS, Running, calling, learner, stage, world
 from tests.serve.proxy.test_service import SECRET, chatting, command
 from tests.serve.test_page import paged, text_of
 
@@ -202,15 +202,6 @@ def test_a_store_that_is_away_gets_its_bills_later():
         assert here.proxy.account("support")["stages"][2]["calls"] >= 3
 
 
-def calling(*stages):
-    def make(proxied):
-        decider = LocalDecider(proxied)
-        decider.forced = stages
-        return decider
-
-    return make
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_baseline_is_measured_where_it_was_called_beside_the_answer(stream):
     """Estimated when the answer is billed, and corrected when its own call has ended."""
@@ -299,18 +290,15 @@ def test_an_invoice_adds_up_and_continues_from_any_snapshot(given_bills, cut):
     assert found["waiting"]["amount"] == pytest.approx(2.0 * found["waiting"]["seconds"])
 
 
-def test_a_client_that_leaves_is_billed_and_nothing_is_counted_twice(tmp_path):
+async def test_a_client_that_leaves_is_billed_and_nothing_is_counted_twice(tmp_path):
     fake = FakeUpstream({name: FakeModel(name, 1.0, seconds=3600.0) for name in MODELS})
 
-    async def work():
-        async with chatting(tmp_path / "s.db", priced(), fake) as chat:
-            await chat.post(body_of(), leave=chat.fake.called.wait)
-            fake.models |= {name: FakeModel(name, 1.0) for name in MODELS}
-            await chat.ask()
-            await chat.proxy.drain()
-            return (await chat.service.report("support"))["proxy"]
-
-    account = asyncio.run(work())
+    async with chatting(tmp_path / "s.db", priced(), fake) as chat:
+        await chat.post(body_of(), leave=chat.fake.called.wait)
+        fake.models |= {name: FakeModel(name, 1.0) for name in MODELS}
+        await chat.ask()
+        await chat.proxy.drain()
+        account = (await chat.service.report("support"))["proxy"]
     assert (account["left"], account["requests"]) == (1, 1)
     assert account["wasted"] > 0.0
     assert account["wasted"] < account["spent"]

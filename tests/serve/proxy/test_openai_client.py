@@ -81,7 +81,7 @@ def test_streams_are_those_of_the_upstream_chunk_by_chunk(here, asked):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_the_asynchronous_client_gets_the_same(here, stream):
+async def test_the_asynchronous_client_gets_the_same(here, stream):
     asks = [{}, {"tools": [TOOL]}, {"response_format": {"type": "json_object"}}]
     if stream:
         asks.append({"stream_options": {"include_usage": True}})
@@ -92,19 +92,16 @@ def test_the_asynchronous_client_gets_the_same(here, stream):
         )
         return [without_note(chunk) async for chunk in found] if stream else without_note(found)
 
-    async def both():
-        options = {"api_key": "any", "max_retries": 0, "timeout": PATIENCE}
-        async with (
-            openai.AsyncOpenAI(base_url=here.upstream_url, **options) as direct,
-            openai.AsyncOpenAI(base_url=here.url, **options) as through,
-        ):
-            for asked in asks:
-                expected = await one(direct, "large-5", asked)
-                assert await one(through, "support", asked, {"x-weakfeedback-stage": "large"}) == expected
-            with pytest.raises(openai.NotFoundError):
-                await one(through, "nobody", {})
-
-    asyncio.run(both())
+    options = {"api_key": "any", "max_retries": 0, "timeout": PATIENCE}
+    async with (
+        openai.AsyncOpenAI(base_url=here.upstream_url, **options) as direct,
+        openai.AsyncOpenAI(base_url=here.url, **options) as through,
+    ):
+        for asked in asks:
+            expected = await one(direct, "large-5", asked)
+            assert await one(through, "support", asked, {"x-weakfeedback-stage": "large"}) == expected
+        with pytest.raises(openai.NotFoundError):
+            await one(through, "nobody", {})
 
 
 def test_upstreams_are_always_asked_for_usage(here):
@@ -193,7 +190,7 @@ def test_a_cut_stream_raises_in_the_client(here):
     assert caught.value.code == "stream_cut"
 
 
-def test_the_asynchronous_client_a_hundred_at_a_time(here):
+async def test_the_asynchronous_client_a_hundred_at_a_time(here):
     async def ask(asker, k):
         messages = [{"role": "user", "content": f"What is {k} * 3?"}]
         if k % 2:
@@ -202,13 +199,8 @@ def test_the_asynchronous_client_a_hundred_at_a_time(here):
         stream = await asker.chat.completions.create(model="support", messages=messages, stream=True)
         return "".join([chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices])
 
-    async def all_at_once():
-        async with openai.AsyncOpenAI(
-            base_url=here.url, api_key="any", max_retries=0, timeout=PATIENCE
-        ) as asker:
-            return await asyncio.gather(*(ask(asker, k) for k in range(100)))
-
-    said = asyncio.run(all_at_once())
+    async with openai.AsyncOpenAI(base_url=here.url, api_key="any", max_retries=0, timeout=PATIENCE) as asker:
+        said = await asyncio.gather(*(ask(asker, k) for k in range(100)))
     here.drain()
     assert all(text.startswith("The answer is ") and text.endswith(".") for text in said)
     right = sum(text == f"The answer is {3 * k}." for k, text in enumerate(said))

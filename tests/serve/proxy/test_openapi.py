@@ -46,7 +46,7 @@ async def documented(path, auth=None):
             sent = {**(JSON if body is not None else {}), **headers}
             sent = {name.replace("_", "-"): value for name, value in sent.items()}
             data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-            reply = await call.raw(method.upper(), path, data, sent, stays=True)
+            reply = await call.raw(method.upper(), path, data, sent, leave=asyncio.Event().wait)
             check(made, operations[route, method], reply)
             names = {name for name in reply.headers if name.startswith("x-weakfeedback-")}
             assert names <= {f"x-weakfeedback-{name}" for name in TOLD}
@@ -70,67 +70,64 @@ class Failing:
         """Nothing is open."""
 
 
-def test_answers_and_errors_are_as_the_document_says(tmp_path):
+async def test_answers_and_errors_are_as_the_document_says(tmp_path):
     seen = set()
 
-    async def work():
-        auth = Auth([Token.of("web", SECRET, "use"), Token.of("eye", SECRET + "2", "read")])
-        async with documented(tmp_path / "s.db", auth) as (chat, send):
+    auth = Auth([Token.of("web", SECRET, "use"), Token.of("eye", SECRET + "2", "read")])
+    async with documented(tmp_path / "s.db", auth) as (chat, send):
 
-            async def ask(status, code=None, **given):
-                reply = await send(**{"authorization": f"Bearer {SECRET}", **given})
-                assert reply.status == status, reply.body
-                if code is not None:
-                    assert reply.data["error"]["code"] == code
-                    seen.add(code)
-                return reply
+        async def ask(status, code=None, **given):
+            reply = await send(**{"authorization": f"Bearer {SECRET}", **given})
+            assert reply.status == status, reply.body
+            if code is not None:
+                assert reply.data["error"]["code"] == code
+                seen.add(code)
+            return reply
 
-            plain = body_of()
-            whole = await ask(200, body=plain)
-            assert "x-weakfeedback-cost" in whole.headers
-            stream = await ask(200, body=body_of(stream=True))
-            assert stream.body.endswith(b"[DONE]\n\n")
-            for name in ("learn", "context", "stage"):
-                await ask(200, body=plain, **{f"x_weakfeedback_{name}": "no" if name == "learn" else "1"})
-            said = {"model": "support", "input": "What is 1 + 1?"}
-            await ask(200, body=said, path="/v1/responses")
-            await ask(400, "bad_value", body={**said, "store": True}, path="/v1/responses")
-            theirs = {**plain, "max_tokens": 5}
-            await ask(200, body=theirs, path="/v1/messages")
-            await ask(404, "model_not_found", body={**theirs, "model": "x"}, path="/v1/messages")
-            for key, status in ((SECRET, 200), ("wrong", 401)):
-                reply = await send(body=theirs, path="/v1/messages", x_api_key=key)
-                assert reply.status == status
-            await ask(200, path="/v1/models", method="get")
-            await ask(200, path="/v1/models/support", method="get")
-            await ask(404, "model_not_found", path="/v1/models/nobody", method="get")
-            await ask(404, "model_not_found", body={**plain, "model": "nobody"})
-            await ask(400, "missing_model", body={"messages": []})
-            await ask(400, "bad_value", body={**plain, "n": 0})
-            await ask(400, "bad_value", body=plain, x_weakfeedback_stage="9")
-            await ask(400, "unknown_parameter", body={**plain, "base_url": "x"})
-            await ask(400, "bad_json", body=b"{")
-            await ask(422, "invalid", body=b'{"x": ' + b"[" * 200 + b"]" * 200 + b"}")
-            await ask(415, "unsupported_media_type", body=plain, content_type="text/plain")
-            await ask(413, "too_large", body=b" " * (16 * 2**20 + 1))
-            await ask(401, "unauthorized", body=plain, authorization="Bearer x")
-            await ask(403, "forbidden", body=plain, authorization=f"Bearer {SECRET}2")
-            await ask(403, "foreign_origin", body=plain, origin="http://elsewhere.example")
-            await ask(421, "unknown_host", body=plain, host="elsewhere.example")
-            await ask(431, "headers_too_large", body=plain, x="x" * 2**17)
-            for status in PASSED_ON:
-                chat.proxy._servers["fake"] = Failing(status)
-                code = "upstream_refused" if status == 400 else "theirs"
-                refused = await ask(status, code, body=plain)
-                assert refused.data["error"]["type"] == "invalid_request_error"
-            chat.proxy._servers["fake"] = Failing(500)
-            await ask(502, "upstream_failed", body=plain)
-            for state in ("starting", "standby"):
-                chat.service.state = state
-                await ask(503, state, body=plain)
-            chat.service.state = "ready"
-
-    asyncio.run(work())
+        plain = body_of()
+        whole = await ask(200, body=plain)
+        assert "x-weakfeedback-cost" in whole.headers
+        stream = await ask(200, body=body_of(stream=True))
+        assert stream.body.endswith(b"[DONE]\n\n")
+        for name in ("learn", "context", "stage"):
+            await ask(200, body=plain, **{f"x_weakfeedback_{name}": "no" if name == "learn" else "1"})
+        said = {"model": "support", "input": "What is 1 + 1?"}
+        await ask(200, body=said, path="/v1/responses")
+        await ask(400, "bad_value", body={**said, "store": True}, path="/v1/responses")
+        theirs = {**plain, "max_tokens": 5}
+        await ask(200, body=theirs, path="/v1/messages")
+        await ask(404, "model_not_found", body={**theirs, "model": "x"}, path="/v1/messages")
+        for key, status in ((SECRET, 200), ("wrong", 401)):
+            reply = await send(body=theirs, path="/v1/messages", x_api_key=key)
+            assert reply.status == status
+        await ask(200, path="/v1/models", method="get")
+        await ask(200, path="/v1/models/support", method="get")
+        await ask(404, "model_not_found", path="/v1/models/nobody", method="get")
+        await ask(404, "model_not_found", body={**plain, "model": "nobody"})
+        await ask(400, "missing_model", body={"messages": []})
+        await ask(400, "bad_value", body={**plain, "n": 0})
+        await ask(400, "bad_value", body=plain, x_weakfeedback_stage="9")
+        await ask(400, "unknown_parameter", body={**plain, "base_url": "x"})
+        await ask(400, "bad_json", body=b"{")
+        await ask(422, "invalid", body=b'{"x": ' + b"[" * 200 + b"]" * 200 + b"}")
+        await ask(415, "unsupported_media_type", body=plain, content_type="text/plain")
+        await ask(413, "too_large", body=b" " * (16 * 2**20 + 1))
+        await ask(401, "unauthorized", body=plain, authorization="Bearer x")
+        await ask(403, "forbidden", body=plain, authorization=f"Bearer {SECRET}2")
+        await ask(403, "foreign_origin", body=plain, origin="http://elsewhere.example")
+        await ask(421, "unknown_host", body=plain, host="elsewhere.example")
+        await ask(431, "headers_too_large", body=plain, x="x" * 2**17)
+        for status in PASSED_ON:
+            chat.proxy._servers["fake"] = Failing(status)
+            code = "upstream_refused" if status == 400 else "theirs"
+            refused = await ask(status, code, body=plain)
+            assert refused.data["error"]["type"] == "invalid_request_error"
+        chat.proxy._servers["fake"] = Failing(500)
+        await ask(502, "upstream_failed", body=plain)
+        for state in ("starting", "standby"):
+            chat.service.state = state
+            await ask(503, state, body=plain)
+        chat.service.state = "ready"
     assert set(ERRORS) - seen == {"key_reused", "wrong_context", "store_unavailable"}  # of other tests
 
 
@@ -159,7 +156,7 @@ DEEP = tuple("[" * levels + "]" * levels for levels in (100, 300, 1000))
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(20_000, marks=pytest.mark.slow)])
-def test_fuzzed_requests_get_documented_answers(tmp_path, count):
+async def test_fuzzed_requests_get_documented_answers(tmp_path, count):
     luck, statuses = random.Random(3), dict[int, int]()
 
     def body():
@@ -175,17 +172,14 @@ def test_fuzzed_requests_get_documented_answers(tmp_path, count):
         text = json.dumps(made)
         return (text.replace("1e-09", luck.choice(DEEP)) if luck.random() < 0.3 else text).encode()
 
-    async def work():
-        async with documented(tmp_path / "s.db") as (chat, ask):
-            chat.proxy._servers["fake"] = Strict(FakeUpstream(MODELS))
-            for _ in range(count):
-                headers = {luck.choice(HEADERS): luck.choice(VALUES)} if luck.random() < 0.3 else {}
-                reply = await ask(body(), **headers)
-                statuses[reply.status] = statuses.get(reply.status, 0) + 1
-            await chat.proxy.drain()
-            report = await chat.service.report("support")
-            assert (report["pending"], chat.proxy._under_way) == (0, set())
-
-    asyncio.run(work())
+    async with documented(tmp_path / "s.db") as (chat, ask):
+        chat.proxy._servers["fake"] = Strict(FakeUpstream(MODELS))
+        for _ in range(count):
+            headers = {luck.choice(HEADERS): luck.choice(VALUES)} if luck.random() < 0.3 else {}
+            reply = await ask(body(), **headers)
+            statuses[reply.status] = statuses.get(reply.status, 0) + 1
+        await chat.proxy.drain()
+        report = await chat.service.report("support")
+        assert (report["pending"], chat.proxy._under_way) == (0, set())
     assert {200, 400, 404} <= set(statuses)
     assert not {409, 500} & set(statuses)

@@ -15,10 +15,10 @@ import openai
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.rig.fake import FakeUpstream
-from tests.rig.harness import opener, quick
+from tests.rig.harness import Caller, opener, quick
 from tests.rig.processes import PATIENCE, until, wait_until
 from tests.rig.raw_http import RIGHT, ask, body_of
-from tests.rig.upstreams import MODELS, Running, free_port, learner, stage
+from tests.rig.upstreams import MODELS, NOBODY, Running, learner, stage
 
 from weakfeedback.journal import OwnedElsewhere, open_store
 from weakfeedback.serve.app import make_app
@@ -44,36 +44,13 @@ class Chat:
 
     async def post(self, body, leave=None, **headers):
         """Return status, headers and body of an answer; the client goes when ``leave()`` ends, if there is that."""
-        sent = {"host": "localhost", "content-type": "application/json", **headers}
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": "/v1/chat/completions",
-            "raw_path": b"/v1/chat/completions",
-            "query_string": b"",
-            "root_path": "",
-            "scheme": "http",
-            "client": ("127.0.0.1", 1),
-            "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in sent.items()],
-        }
-        messages = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
-        found = []
-
-        async def receive():
-            if messages:
-                return messages.pop()
-            await (leave or asyncio.Event().wait)()
-            return {"type": "http.disconnect"}
-
-        async def send(message):
-            found.append(message)
-
-        await self.app(scope, receive, send)
+        sent = {"content-type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        stay, body = leave or asyncio.Event().wait, json.dumps(body).encode()
+        reply = await Caller(self.app).raw("POST", "/v1/chat/completions", body, sent, leave=stay)
         if leave is not None:
             await self.proxy.drain()
             return None
-        names = {k.decode(): v.decode() for k, v in found[0]["headers"]}
-        return found[0]["status"], names, b"".join(m.get("body", b"") for m in found[1:])
+        return reply.status, reply.headers, reply.body
 
     async def ask(self, question="What is 17 * 23?", **headers):
         status, names, _ = await self.post(body_of(question=question), **headers)
@@ -111,49 +88,43 @@ async def chatting(path, table=None, fake=None, auth=None, wrap=lambda store: st
         await service.stop()
 
 
-def test_a_request_is_a_decision_of_the_learner(tmp_path):
-    async def work():
-        async with chatting(tmp_path / "s.db") as chat:
-            told = [await chat.ask(f"What is {k} * 7?") for k in range(40)]
-            report = await chat.service.report("support")
-            events = await chat.service.events("support", -1, 1000)
-            text = chat.service.metrics.text().decode()
-        assert [int(one["x-weakfeedback-decision"]) for one in told] == list(range(1, 41))
-        compared = sum(one["x-weakfeedback-compared"] == "yes" for one in told)
-        assert report["rounds"] == 40
-        assert compared == sum(event.kind == "feedback" for event in events) > 5
-        assert report["pending"] == 0
-        assert report["proxy"]["requests"] == 40
-        assert report["proxy"]["saved"]["against"] == "large alone"
-        assert ReportAnswer.model_validate(report).proxy["compared"] == compared
-        fed = next(event for event in events if event.kind == "feedback")
-        assert fed.body["spent"] > 0
-        assert fed.body["tokens"][2] >= 40
-        # nothing of questions and answers is kept
-        assert "answer is" not in repr(events)
-        assert "What is" not in repr(events)
-        calls = 'weakfeedback_upstream_seconds_count{learner="support",outcome="ok",stage="large"}'
-        assert any(line.startswith(calls) for line in text.splitlines())
-        assert 'weakfeedback_upstream_tokens_total{kind="output",learner="support",stage="large"}' in text
-
-    asyncio.run(work())
+async def test_a_request_is_a_decision_of_the_learner(tmp_path):
+    async with chatting(tmp_path / "s.db") as chat:
+        told = [await chat.ask(f"What is {k} * 7?") for k in range(40)]
+        report = await chat.service.report("support")
+        events = await chat.service.events("support", -1, 1000)
+        text = chat.service.metrics.text().decode()
+    assert [int(one["x-weakfeedback-decision"]) for one in told] == list(range(1, 41))
+    compared = sum(one["x-weakfeedback-compared"] == "yes" for one in told)
+    assert report["rounds"] == 40
+    assert compared == sum(event.kind == "feedback" for event in events) > 5
+    assert report["pending"] == 0
+    assert report["proxy"]["requests"] == 40
+    assert report["proxy"]["saved"]["against"] == "large alone"
+    assert ReportAnswer.model_validate(report).proxy["compared"] == compared
+    fed = next(event for event in events if event.kind == "feedback")
+    assert fed.body["spent"] > 0
+    assert fed.body["tokens"][2] >= 40
+    # nothing of questions and answers is kept
+    assert "answer is" not in repr(events)
+    assert "What is" not in repr(events)
+    calls = 'weakfeedback_upstream_seconds_count{learner="support",outcome="ok",stage="large"}'
+    assert any(line.startswith(calls) for line in text.splitlines())
+    assert 'weakfeedback_upstream_tokens_total{kind="output",learner="support",stage="large"}' in text
 
 
-def test_the_judge_of_an_adaptive_learner_is_an_option_of_its_policy(tmp_path):
+async def test_the_judge_of_an_adaptive_learner_is_an_option_of_its_policy(tmp_path):
     table = learner(mode="adaptive", judge="score", compare={"type": "text"})
 
-    async def work():
-        async with chatting(tmp_path / "s.db", table) as chat:
-            await chat.ask()
-            assert (await chat.service.info("support"))["config"]["options"] == {"judge": "score"}
-            assert (await chat.service.report("support"))["details"]["judge"] == "score"
-
-    asyncio.run(work())
+    async with chatting(tmp_path / "s.db", table) as chat:
+        await chat.ask()
+        assert (await chat.service.info("support"))["config"]["options"] == {"judge": "score"}
+        assert (await chat.service.report("support"))["details"]["judge"] == "score"
     with pytest.raises(ValueError, match="judge must be last or score, for adaptive, got 'lst'"):
         read_proxied("learner[0]", {**table, "judge": "lst"}, {"fake": None})
 
 
-def test_models_of_the_file_are_added_removed_and_replaced(tmp_path):
+async def test_models_of_the_file_are_added_removed_and_replaced(tmp_path):
     """What is known of the others stays; behind the name of a stage there may be another model."""
     first, second = learner(), learner()
     first["stage"] = [first["stage"][0], first["stage"][2]]
@@ -169,21 +140,18 @@ def test_models_of_the_file_are_added_removed_and_replaced(tmp_path):
             after = chat.service.learners["support"].core.counts
             return counts, after, told
 
-    async def work():
-        _, one, before = await played(first, 30)
-        two, _, told = await played(second, 30)
-        assert two.compared[0, 2] == one.compared[0, 1] > 0
-        assert (two.compared[0, 1], two.compared[1, 2]) == (0, 0)
-        assert [line["name"] for line in told["proxy"]["stages"]] == ["small", "medium", "large"]
-        assert told["proxy"]["stages"][2]["calls"] >= before["proxy"]["stages"][1]["calls"] > 0
-        three, _, last = await played(third, 5)
-        assert three.compared.sum() == 0  # of small nothing is known any more
-        assert (three.gone > 0, last["rounds"]) == (True, 65)
-        assert last["spent"] > told["spent"]
-        again, _, _ = await played(third, 1)
-        assert again.gone == three.gone
-
-    asyncio.run(work())
+    _, one, before = await played(first, 30)
+    two, _, told = await played(second, 30)
+    assert two.compared[0, 2] == one.compared[0, 1] > 0
+    assert (two.compared[0, 1], two.compared[1, 2]) == (0, 0)
+    assert [line["name"] for line in told["proxy"]["stages"]] == ["small", "medium", "large"]
+    assert told["proxy"]["stages"][2]["calls"] >= before["proxy"]["stages"][1]["calls"] > 0
+    three, _, last = await played(third, 5)
+    assert three.compared.sum() == 0  # of small nothing is known any more
+    assert (three.gone > 0, last["rounds"]) == (True, 65)
+    assert last["spent"] > told["spent"]
+    again, _, _ = await played(third, 1)
+    assert again.gone == three.gone
 
 
 def test_what_was_learned_survives_and_open_decisions_are_taken_back(tmp_path):
@@ -210,64 +178,58 @@ def test_what_was_learned_survives_and_open_decisions_are_taken_back(tmp_path):
 
 
 @pytest.mark.parametrize("warm", [False, True], ids=["compared", "alone"])
-def test_a_client_that_leaves_cancels_the_decision_with_its_cost(tmp_path, warm):
+async def test_a_client_that_leaves_cancels_the_decision_with_its_cost(tmp_path, warm):
     """Also the decision of one model alone, which waits for no feedback."""
     models = {name: FakeModel(name, seconds=3600.0) for name in MODELS}
     table = learner(waiting_price=0.5, compare={"type": "text"})
 
-    async def work():
-        async with chatting(tmp_path / "s.db", table, FakeUpstream(models)) as chat:
-            if warm:
-                await chat.service.warm_start("support", WarmStartRequest(outputs=[["a"] * 3] * 300))
+    async with chatting(tmp_path / "s.db", table, FakeUpstream(models)) as chat:
+        if warm:
+            await chat.service.warm_start("support", WarmStartRequest(outputs=[["a"] * 3] * 300))
 
-            async def leave():
-                await chat.fake.called.wait()
-                await asyncio.sleep(0.1)  # which is paid
+        async def leave():
+            await chat.fake.called.wait()
+            await asyncio.sleep(0.1)  # which is paid
 
-            await chat.post(body_of(), leave)
-            events = await chat.service.events("support", -1, 1000)
-            (*_, decided, ended) = [event for event in events if event.kind != "bill"]
-            assert decided.kind == "decide"
-            assert (len(decided.body["call"]) == 1) == warm
-            assert (ended.kind, ended.decision) == ("cancel", decided.decision)
-            assert ended.body["reason"] == "the client left"
-            assert 0.1 * 0.5 < ended.body["cost"] < 3600.0 * 0.5
-            assert (await chat.service.report("support"))["pending"] == 0
-
-    asyncio.run(work())
+        await chat.post(body_of(), leave)
+        events = await chat.service.events("support", -1, 1000)
+        (*_, decided, ended) = [event for event in events if event.kind != "bill"]
+        assert decided.kind == "decide"
+        assert (len(decided.body["call"]) == 1) == warm
+        assert (ended.kind, ended.decision) == ("cancel", decided.decision)
+        assert ended.body["reason"] == "the client left"
+        assert 0.1 * 0.5 < ended.body["cost"] < 3600.0 * 0.5
+        assert (await chat.service.report("support"))["pending"] == 0
 
 
 @pytest.mark.parametrize("mode", ["adaptive", "router"])
-def test_a_client_that_leaves_while_it_is_decided_leaves_nothing_open(tmp_path, mode, monkeypatch):
+async def test_a_client_that_leaves_while_it_is_decided_leaves_nothing_open(tmp_path, mode, monkeypatch):
     table = learner(mode=mode, compare={"type": "text"})
     monkeypatch.setattr("weakfeedback.serve.learner.HEAVY", -1.0)
 
-    async def work():
-        async with chatting(tmp_path / "s.db", table) as chat:
-            made = chat.service.learners["support"]
-            name = "begin_round" if mode == "adaptive" else "decide"
-            decide = getattr(made, name)
+    async with chatting(tmp_path / "s.db", table) as chat:
+        made = chat.service.learners["support"]
+        name = "begin_round" if mode == "adaptive" else "decide"
+        decide = getattr(made, name)
 
-            deciding, gone = threading.Event(), threading.Event()
+        deciding, gone = threading.Event(), threading.Event()
 
-            def slowly(*given):
-                deciding.set()
-                assert gone.wait(PATIENCE)
-                return decide(*given)
+        def slowly(*given):
+            deciding.set()
+            assert gone.wait(PATIENCE)
+            return decide(*given)
 
-            async def leave():
-                await until(deciding.is_set)
-                asyncio.get_running_loop().call_later(0.1, gone.set)
+        async def leave():
+            await until(deciding.is_set)
+            asyncio.get_running_loop().call_later(0.1, gone.set)
 
-            monkeypatch.setattr(made, name, slowly)
-            await chat.post(body_of(), leave)
-            events = await chat.service.events("support", 0, 1000)
-            events = [event for event in events if event.kind not in ("terms", "bill")]
-            assert [event.kind for event in events][1:] == ["cancel"]
-            assert events[-1].body["reason"] == "the client left"
-            assert (await chat.service.report("support"))["pending"] == 0
-
-    asyncio.run(work())
+        monkeypatch.setattr(made, name, slowly)
+        await chat.post(body_of(), leave)
+        events = await chat.service.events("support", 0, 1000)
+        events = [event for event in events if event.kind not in ("terms", "bill")]
+        assert [event.kind for event in events][1:] == ["cancel"]
+        assert events[-1].body["reason"] == "the client left"
+        assert (await chat.service.report("support"))["pending"] == 0
 
 
 def test_prices_of_the_file_are_taken_and_measured_ones_stay(tmp_path):
@@ -297,7 +259,7 @@ def test_a_learner_that_is_another_is_refused(tmp_path):
         asyncio.run(work(learner(kind="cascade")))
 
 
-def test_without_a_store_answers_go_on_and_learning_stops(tmp_path):
+async def test_without_a_store_answers_go_on_and_learning_stops(tmp_path):
     class Failing:
         """A store that can be made to fail."""
 
@@ -318,20 +280,17 @@ def test_without_a_store_answers_go_on_and_learning_stops(tmp_path):
 
             return write
 
-    async def work():
-        async with chatting(tmp_path / "s.db", wrap=Failing) as chat:
-            assert (await chat.ask())["x-weakfeedback-learning"] == "on"
-            Failing.broken = True  # the first one is decided, but not stored
-            assert (await chat.ask())["x-weakfeedback-learning"] == "off"
-            for _ in range(3):
-                told = await chat.ask()
-                assert told["x-weakfeedback-learning"] == "off"
-                assert told["x-weakfeedback-stage"] == "2"
-            Failing.broken = False
-            while (await chat.ask())["x-weakfeedback-learning"] != "on":
-                await asyncio.sleep(0.05)
-
-    asyncio.run(work())
+    async with chatting(tmp_path / "s.db", wrap=Failing) as chat:
+        assert (await chat.ask())["x-weakfeedback-learning"] == "on"
+        Failing.broken = True  # the first one is decided, but not stored
+        assert (await chat.ask())["x-weakfeedback-learning"] == "off"
+        for _ in range(3):
+            told = await chat.ask()
+            assert told["x-weakfeedback-learning"] == "off"
+            assert told["x-weakfeedback-stage"] == "2"
+        Failing.broken = False
+        while (await chat.ask())["x-weakfeedback-learning"] != "on":
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("mode", ["adaptive", "router"])
@@ -400,7 +359,9 @@ def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_decision_is_stored_while_models_are_called_and_before_the_client_hears_of_it(tmp_path, stream):
+async def test_a_decision_is_stored_while_models_are_called_and_before_the_client_hears_of_it(
+    tmp_path, stream
+):
     written, answered = threading.Event(), threading.Event()
     answered.set()  # nobody waits at the start
 
@@ -424,72 +385,60 @@ def test_a_decision_is_stored_while_models_are_called_and_before_the_client_hear
         answered.set()
         return "yes"
 
-    async def work():
-        async with chatting(tmp_path / "s.db", fake=FakeUpstream(MODELS, say=say), wrap=Slow) as chat:
-            made = chat.service.learners["support"]
-            await until(lambda: made.committed == made.seq)
-            written.clear()
-            answered.clear()
-            status, _, _ = await chat.post(body_of(stream))
-            assert status == 200
-            assert written.is_set()
-
-    asyncio.run(work())
+    async with chatting(tmp_path / "s.db", fake=FakeUpstream(MODELS, say=say), wrap=Slow) as chat:
+        made = chat.service.learners["support"]
+        await until(lambda: made.committed == made.seq)
+        written.clear()
+        answered.clear()
+        status, _, _ = await chat.post(body_of(stream))
+        assert status == 200
+        assert written.is_set()
 
 
-def test_tokens_and_the_form_of_errors(tmp_path):
+async def test_tokens_and_the_form_of_errors(tmp_path):
     auth = Auth([Token.of("web", SECRET, "use"), Token.of("eye", SECRET + "2", "read")], hosts=["here"])
 
-    async def work():
-        async with chatting(tmp_path / "s.db", auth=auth) as chat:
-            status, _, body = await chat.post(body_of())
-            assert status == 401
-            assert json.loads(body)["error"]["code"] == "unauthorized"
-            status, _, body = await chat.post(body_of(), authorization=f"Bearer {SECRET}2")
-            assert status == 403
-            status, _, body = await chat.post(body_of(), authorization=f"Bearer {SECRET}", host="there")
-            assert status == 421
-            assert json.loads(body)["error"]["code"] == "unknown_host"
-            status, names, body = await chat.post(body_of(), authorization=f"Bearer {SECRET}", host="here")
-            assert status == 200
-            assert names["x-content-type-options"] == "nosniff"
-            assert json.loads(body)["choices"]
-
-    asyncio.run(work())
+    async with chatting(tmp_path / "s.db", auth=auth) as chat:
+        status, _, body = await chat.post(body_of())
+        assert status == 401
+        assert json.loads(body)["error"]["code"] == "unauthorized"
+        status, _, body = await chat.post(body_of(), authorization=f"Bearer {SECRET}2")
+        assert status == 403
+        status, _, body = await chat.post(body_of(), authorization=f"Bearer {SECRET}", host="there")
+        assert status == 421
+        assert json.loads(body)["error"]["code"] == "unknown_host"
+        status, names, body = await chat.post(body_of(), authorization=f"Bearer {SECRET}", host="here")
+        assert status == 200
+        assert names["x-content-type-options"] == "nosniff"
+        assert json.loads(body)["choices"]
 
 
 @pytest.mark.parametrize("compare", [{"type": "text"}, {"type": "number", "scale": 50}])
-def test_a_contextual_learner_over_the_service(tmp_path, compare):
+async def test_a_contextual_learner_over_the_service(tmp_path, compare):
     table = learner(kind="contextual", compare=compare, features=["prompt_tokens", "has_code"])
 
-    async def work():
-        async with chatting(tmp_path / "s.db", table) as chat:
-            for k in range(12):
-                told = await chat.ask(f"What is {k} * 7?", idempotency_key=f"k{k}")
-            again = await chat.ask("What is 11 * 7?", idempotency_key="k11")
-            assert again["x-weakfeedback-decision"] == told["x-weakfeedback-decision"]
-            status, _, body = await chat.post(body_of(question="```x```"), idempotency_key="k11")
-            assert status == 422
-            assert json.loads(body)["error"]["code"] == "key_reused"
-            report = await chat.service.report("support")
-            assert report["rounds"] == 12
-            assert report["policy"] == ("USS-mean" if compare["type"] == "number" else "USS-PD")
-
-    asyncio.run(work())
+    async with chatting(tmp_path / "s.db", table) as chat:
+        for k in range(12):
+            told = await chat.ask(f"What is {k} * 7?", idempotency_key=f"k{k}")
+        again = await chat.ask("What is 11 * 7?", idempotency_key="k11")
+        assert again["x-weakfeedback-decision"] == told["x-weakfeedback-decision"]
+        status, _, body = await chat.post(body_of(question="```x```"), idempotency_key="k11")
+        assert status == 422
+        assert json.loads(body)["error"]["code"] == "key_reused"
+        report = await chat.service.report("support")
+        assert report["rounds"] == 12
+        assert report["policy"] == ("USS-mean" if compare["type"] == "number" else "USS-PD")
 
 
-def test_a_cascade_over_the_service(tmp_path):
+async def test_a_cascade_over_the_service(tmp_path):
     table = learner(kind="cascade", compare={"type": "regex", "pattern": r"(\d+)"})
 
-    async def work():
-        async with chatting(tmp_path / "s.db", table) as chat:
-            for k in range(30):
-                await chat.ask(f"What is {k} * 7?")
-            report = await chat.service.report("support")
-            assert report["rounds"] == 30
-            assert report["spent"] == pytest.approx(chat.proxy.account("support")["spent"])
-
-    asyncio.run(work())
+    async with chatting(tmp_path / "s.db", table) as chat:
+        for k in range(30):
+            await chat.ask(f"What is {k} * 7?")
+        report = await chat.service.report("support")
+        assert report["rounds"] == 30
+        assert report["spent"] == pytest.approx(chat.proxy.account("support")["spent"])
 
 
 def test_an_adaptive_learner_over_the_service(tmp_path):
@@ -678,9 +627,9 @@ def test_a_key_that_is_not_there_ends_the_command_in_one_line(tmp_path):
         assert "TEST_KEY must hold the key" in errors
 
 
-def test_a_standby_starts_refuses_and_serves_its_models_when_it_owns(tmp_path):
+async def test_a_standby_starts_refuses_and_serves_its_models_when_it_owns(tmp_path):
     settings = SimpleNamespace(
-        upstreams={"fake": UpstreamSettings("fake", f"http://127.0.0.1:{free_port()}/v1", retries=0)},
+        upstreams={"fake": UpstreamSettings("fake", f"http://127.0.0.1:{NOBODY}/v1", retries=0)},
         proxied=[read_proxied("learner[0]", learner(), {"fake": None})],
         file="f.toml",
     )
@@ -693,51 +642,45 @@ def test_a_standby_starts_refuses_and_serves_its_models_when_it_owns(tmp_path):
             raise OwnedElsewhere("s.db: another process owns it")
         return plain(**more)
 
-    async def work():
-        service = Service(owned_elsewhere, quick(standby=True))
-        done = []
+    service = Service(owned_elsewhere, quick(standby=True))
+    done = []
 
-        async def then():
-            done.append(list(service.learners))
+    async def then():
+        done.append(list(service.learners))
 
-        await service.start(then)
-        made = await extend(service, Auth(), settings)
-        chat = Chat(service, None, make_app(service, Auth(), routes=made["routes"]))
-        try:
-            for headers in ({}, {"x_weakfeedback_stage": "small"}):
-                status, names, body = await chat.post(body_of(), **headers)
-                assert (status, names["retry-after"]) == (503, "1")
-                assert json.loads(body)["error"]["code"] == "standby"
-            free.set()
-            await until(lambda: "support" in service.learners)
-            assert done == [[]]  # what comes then is first
-            status, _, body = await chat.post(body_of())
-            assert (status, json.loads(body)["error"]["code"]) == (502, "upstream_failed")
-        finally:
-            await made["close"]()
-            await service.stop()
-
-    asyncio.run(work())
+    await service.start(then)
+    made = await extend(service, Auth(), settings)
+    chat = Chat(service, None, make_app(service, Auth(), routes=made["routes"]))
+    try:
+        for headers in ({}, {"x_weakfeedback_stage": "small"}):
+            status, names, body = await chat.post(body_of(), **headers)
+            assert (status, names["retry-after"]) == (503, "1")
+            assert json.loads(body)["error"]["code"] == "standby"
+        free.set()
+        await until(lambda: "support" in service.learners)
+        assert done == [[]]  # what comes then is first
+        status, _, body = await chat.post(body_of())
+        assert (status, json.loads(body)["error"]["code"]) == (502, "upstream_failed")
+    finally:
+        await made["close"]()
+        await service.stop()
 
 
-def test_features_group_the_requests_and_prices_are_those_of_the_request(tmp_path):
+async def test_features_group_the_requests_and_prices_are_those_of_the_request(tmp_path):
     """Second looks by header, system prompt, tools and length; decided at what this request is expected to cost."""
     table = learner(features=["header:x-task", "system", "tools", "length"])
     for one in table["stage"]:
         one["price"] = {"input": one["price"]["output"] / 10, "output": one["price"]["output"]}
 
-    async def work():
-        async with chatting(tmp_path / "s.db", table) as chat:
-            for k in range(40):
-                await chat.ask(
-                    f"Please tell me: what is {k} * 7?" + " please" * (200 if k % 2 else 0),
-                    x_task=f"t{k % 2}",
-                )
-            events = await chat.service.events("support", -1, 1000)
-            report = await chat.service.report("support")
-            return events, report, await chat.service.info("support")
-
-    events, report, info = asyncio.run(work())
+    async with chatting(tmp_path / "s.db", table) as chat:
+        for k in range(40):
+            await chat.ask(
+                f"Please tell me: what is {k} * 7?" + " please" * (200 if k % 2 else 0),
+                x_task=f"t{k % 2}",
+            )
+        events = await chat.service.events("support", -1, 1000)
+        report = await chat.service.report("support")
+        events, report, info = events, report, await chat.service.info("support")
     assert info["policy"] == "Second-looks"
     bodies = [event.body for event in events if event.kind == "decide"]
     assert {one["context"]["header:x-task"] for one in bodies} == {"t0", "t1"}
@@ -751,7 +694,7 @@ def test_features_group_the_requests_and_prices_are_those_of_the_request(tmp_pat
 
 @pytest.mark.parametrize("limit", [{}, {"agree": 0.9, "error_cost": None, "compare": {"type": "text"}}])
 @pytest.mark.parametrize("talk", [False, True])
-def test_every_router_decides_at_what_its_request_costs(tmp_path, limit, talk):
+async def test_every_router_decides_at_what_its_request_costs(tmp_path, limit, talk):
     """Without features, with a promise, and in a conversation with cached turns; a key may be used again."""
     table = {name: value for name, value in {**learner(), **limit}.items() if value is not None}
     table |= {"conversation": {"key": "header:x-session"}} if talk else {}
@@ -759,17 +702,14 @@ def test_every_router_decides_at_what_its_request_costs(tmp_path, limit, talk):
         dear = one["price"]["output"]
         one["price"] = {"input": dear / 10, "output": dear, "cached": dear / 100}
 
-    async def work():
-        async with chatting(tmp_path / "s.db", table) as chat:
-            for k in range(20):
-                text = f"Please tell me: what is {k} * 7?" + " please" * (200 if k % 2 else 0)
-                await chat.ask(text, x_session=f"s{k}", idempotency_key=f"k{k}")
-                await chat.ask(text, x_session=f"s{k}", idempotency_key=f"k{k}")
-            events = await chat.service.events("support", -1, 1000)
-            counts = chat.service.learners["support"].core.counts
-            return [event.body for event in events if event.kind == "decide"], counts
-
-    bodies, counts = asyncio.run(work())
+    async with chatting(tmp_path / "s.db", table) as chat:
+        for k in range(20):
+            text = f"Please tell me: what is {k} * 7?" + " please" * (200 if k % 2 else 0)
+            await chat.ask(text, x_session=f"s{k}", idempotency_key=f"k{k}")
+            await chat.ask(text, x_session=f"s{k}", idempotency_key=f"k{k}")
+        events = await chat.service.events("support", -1, 1000)
+        counts = chat.service.learners["support"].core.counts
+        bodies, counts = [event.body for event in events if event.kind == "decide"], counts
     assert len(bodies) == counts.decided == 20
     short, long = (one["prices"] for one in bodies[-2:])
     assert all(one < two for one, two in zip(short, long))

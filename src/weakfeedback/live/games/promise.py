@@ -37,16 +37,8 @@ FIRST_CHECKS = 50  # comparisons after each of which the reference is called a s
 LATER = 0.25  # then with this chance
 LIMITS = ("agree", "budget", "error_cost")
 COUNTED = (
-    "n",
-    "open",
-    "blind",
-    "calls",
-    "comparisons",
-    "label",
-    "place",
-    "call_label",
-    "call_group",
-    "asked",
+    *("n", "open", "blind", "calls", "comparisons"),
+    *("label", "place", "call_label", "call_group", "asked"),
 )
 CHOSEN = (*LIMITS, "reference", "sure", "groups", "shadow", "background", "self_check", "names")
 
@@ -216,8 +208,7 @@ class PromiseCounts(NamedTuple):
 
     def after_round(self, fields: Mapping[str, Any]) -> PromiseCounts:
         """Note since when the allowance is used up."""
-        left = (fields["tokens"] - fields["held"])[fields["n"] > 0].sum()
-        used_up = fields["eps"] > 0.0 and left < USED_UP
+        used_up = fields["eps"] > 0.0 and fields["tokens"][fields["n"] > 0].sum() < USED_UP
         if used_up == (self.risk_since > 0):
             return self
         return self._replace(risk_since=self.total.requests if used_up else 0)
