@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 from tests.adaptive.following import random_problem, random_table
+from tests.rig.refusals import refusals
 
 from weakfeedback import Cascade, Scored, simulate
 from weakfeedback.adaptive import AdaptiveProblem, Agreement, FixedArm, Thresholds, UssA, UssNext, instances
@@ -168,19 +169,14 @@ def test_calibration_needs_labels_first_and_fits_again():
     assert 0.0 < other.eta < 1.0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([[0, 1]], [[0.5, 0.5]], [0]), r"outputs must be integers of shape \(n, 3\)"),
-        (([[0, 1, 1]], [[0.5, 0.5, 1.5]], [0]), "from 0 to 1"),
-        (([[0, 1, 1]], [[0.5, 0.5]], [0]), "scores must be numbers of shape"),
-        (([[0, 1, 1]], None, [0, 1]), "truth must be 1 integers"),
-        (([[0, 1], [1]], None, [0, 1]), "outputs must be integers"),
-    ],
+test_wrong_calibration_is_refused = refusals(
+    lambda arguments: UssA([0.1, 0.1, 0.1]).calibrate(*arguments),
+    (([[0, 1]], [[0.5, 0.5]], [0]), r"outputs must be integers of shape \(n, 3\)"),
+    (([[0, 1, 1]], [[0.5, 0.5, 1.5]], [0]), "from 0 to 1"),
+    (([[0, 1, 1]], [[0.5, 0.5]], [0]), "scores must be numbers of shape"),
+    (([[0, 1, 1]], None, [0, 1]), "truth must be 1 integers"),
+    (([[0, 1], [1]], None, [0, 1]), "outputs must be integers"),
 )
-def test_wrong_calibration_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        UssA([0.1, 0.1, 0.1]).calibrate(*arguments)
 
 
 def test_calibration_without_scores_and_with_one_stage():
@@ -247,32 +243,27 @@ def test_chances_are_checked_and_may_be_none():
     assert policy.t == 1
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            lambda: UssA([0.1], judge="majority"),
-            "judge must be one of last, score, calibrated, got 'majority'",
-        ),
-        (lambda: UssA([0.1, -0.2]), "costs must be"),
-        (lambda: UssA([0.1], labels=1), "labels must be an integer >= 2"),
-        (lambda: UssA([0.1], ridge=0), "ridge"),
-        (lambda: UssA([0.1], settle=0), "settle"),
-        (lambda: UssA([0.1], probe=1.5), "probe must be a number from 0 to 1"),
-        (lambda: UssA([0.1], probe=-0.5), "probe"),
-        (lambda: UssA([0.1], fade=3), "fade must be an integer from 64"),
-        (lambda: UssNext([0.1], memory=3), "memory"),
-        (lambda: UssNext([0.1], scale=-1), "scale"),
-        (lambda: Thresholds([0.1, 0.2], [0.5, 0.5]), "thresholds must be 1 numbers"),
-        (lambda: Thresholds([0.1, 0.2], [np.nan]), "thresholds must be 1 numbers"),
-        (lambda: Thresholds([0.1, 0.2], "high"), "thresholds must be numbers, got 'high'"),
-        (lambda: Thresholds([0.1, 0.2], [1j]), "thresholds must be numbers"),
-        (lambda: FixedArm([0.1, 0.2], 2), "arm must be an integer from 0 to 1"),
-    ],
+test_wrong_arguments_are_refused = refusals(
+    lambda make: make(),
+    (
+        lambda: UssA([0.1], judge="majority"),
+        "judge must be one of last, score, calibrated, got 'majority'",
+    ),
+    (lambda: UssA([0.1, -0.2]), "costs must be"),
+    (lambda: UssA([0.1], labels=1), "labels must be an integer >= 2"),
+    (lambda: UssA([0.1], ridge=0), "ridge"),
+    (lambda: UssA([0.1], settle=0), "settle"),
+    (lambda: UssA([0.1], probe=1.5), "probe must be a number from 0 to 1"),
+    (lambda: UssA([0.1], probe=-0.5), "probe"),
+    (lambda: UssA([0.1], fade=3), "fade must be an integer from 64"),
+    (lambda: UssNext([0.1], memory=3), "memory"),
+    (lambda: UssNext([0.1], scale=-1), "scale"),
+    (lambda: Thresholds([0.1, 0.2], [0.5, 0.5]), "thresholds must be 1 numbers"),
+    (lambda: Thresholds([0.1, 0.2], [np.nan]), "thresholds must be 1 numbers"),
+    (lambda: Thresholds([0.1, 0.2], "high"), "thresholds must be numbers, got 'high'"),
+    (lambda: Thresholds([0.1, 0.2], [1j]), "thresholds must be numbers"),
+    (lambda: FixedArm([0.1, 0.2], 2), "arm must be an integer from 0 to 1"),
 )
-def test_wrong_arguments_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
 def test_another_number_of_stages_is_refused():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.rig.refusals import refusals
 
 from weakfeedback.cascade.problem import CascadeProblem
 
@@ -48,38 +49,28 @@ def test_wrong_arguments(change, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("truth", "predictions", "message"),
-    [
-        ([0, 1], [0, 1], r"truth and predictions must have shapes .*got \(2,\) and \(2,\)"),
-        ([0, 1], [[0, 1]], r"truth and predictions must have shapes .*got \(2,\) and \(1, 2\)"),
-        ([], np.zeros((0, 2)), r"truth and predictions must have shapes .*got \(0,\) and \(0, 2\)"),
-        ([0, 1], np.zeros((2, 0)), r"truth and predictions must have shapes .*got \(2,\) and \(2, 0\)"),
-        ([0], [["a", "b"]], r"truth and predictions must both be strings or both be numbers"),
-        ([0.5], [[0, 1]], r"truth must be labels that are integers, booleans or strings, got 0\.5"),
-        ([1], [[0, math.nan]], r"predictions must be labels that are .*got nan"),
-        ([1], [[None, 1]], r"predictions must be labels that are .*got None"),
-        ([1j], [[1, 1]], r"truth must be labels that are .*got an array of complex128"),
-        ([1, 2], [[1, 2], [1]], r"predictions must be a rectangular array of labels"),
-    ],
+test_wrong_data_sets = refusals(
+    lambda truth, predictions: CascadeProblem.from_predictions(truth, predictions, [0.0, 0.1]),
+    ([0, 1], [0, 1], r"truth and predictions must have shapes .*got \(2,\) and \(2,\)"),
+    ([0, 1], [[0, 1]], r"truth and predictions must have shapes .*got \(2,\) and \(1, 2\)"),
+    ([], np.zeros((0, 2)), r"truth and predictions must have shapes .*got \(0,\) and \(0, 2\)"),
+    ([0, 1], np.zeros((2, 0)), r"truth and predictions must have shapes .*got \(2,\) and \(2, 0\)"),
+    ([0], [["a", "b"]], r"truth and predictions must both be strings or both be numbers"),
+    ([0.5], [[0, 1]], r"truth must be labels that are integers, booleans or strings, got 0\.5"),
+    ([1], [[0, math.nan]], r"predictions must be labels that are .*got nan"),
+    ([1], [[None, 1]], r"predictions must be labels that are .*got None"),
+    ([1j], [[1, 1]], r"truth must be labels that are .*got an array of complex128"),
+    ([1, 2], [[1, 2], [1]], r"predictions must be a rectangular array of labels"),
 )
-def test_wrong_data_sets(truth, predictions, message):
-    with pytest.raises(ValueError, match=message):
-        CascadeProblem.from_predictions(truth, predictions, [0.0, 0.1])
 
 
-@pytest.mark.parametrize(
-    ("errors", "slip", "message"),
-    [
-        ([1.2, 0.1], 0.05, r"errors must lie in \[0, 1\], got \[1\.2, 0\.1\]"),
-        ([-0.2, 0.1], 0.05, r"errors must be .*finite numbers >= 0"),
-        ([0.2] * 17, 0.05, r"errors must be at most 16 numbers, got 17"),
-        ([0.2, 0.1], 1.5, r"slip must lie in \[0, 1\], got 1\.5"),
-        ([0.2, 0.1], -0.1, r"slip must be a finite number >= 0, got -0\.1"),
-        ([0.2, 0.1], 0.2, r"errors\[1\] must be from slip .*errors\[1\]=0\.1, errors\[0\]=0\.2, slip=0\.2"),
-        ([0.2, 0.9], 0.05, r"errors\[1\] must be from slip .*errors\[1\]=0\.9, errors\[0\]=0\.2, slip=0\.05"),
-    ],
+test_wrong_bsc_arguments = refusals(
+    lambda errors, slip: CascadeProblem.bsc(errors, list(range(len(errors))), slip=slip),
+    ([1.2, 0.1], 0.05, r"errors must lie in \[0, 1\], got \[1\.2, 0\.1\]"),
+    ([-0.2, 0.1], 0.05, r"errors must be .*finite numbers >= 0"),
+    ([0.2] * 17, 0.05, r"errors must be at most 16 numbers, got 17"),
+    ([0.2, 0.1], 1.5, r"slip must lie in \[0, 1\], got 1\.5"),
+    ([0.2, 0.1], -0.1, r"slip must be a finite number >= 0, got -0\.1"),
+    ([0.2, 0.1], 0.2, r"errors\[1\] must be from slip .*errors\[1\]=0\.1, errors\[0\]=0\.2, slip=0\.2"),
+    ([0.2, 0.9], 0.05, r"errors\[1\] must be from slip .*errors\[1\]=0\.9, errors\[0\]=0\.2, slip=0\.05"),
 )
-def test_wrong_bsc_arguments(errors, slip, message):
-    with pytest.raises(ValueError, match=message):
-        CascadeProblem.bsc(errors, list(range(len(errors))), slip=slip)

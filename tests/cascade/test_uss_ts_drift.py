@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rig.draws import Script
 from tests.rig.mutants import mutate, survives
+from tests.rig.refusals import refusals
 
 from weakfeedback.cascade import CascadeProblem, UssTs, UssTsDrift
 from weakfeedback.cascade.policies import uss_ts_drift
@@ -96,18 +97,13 @@ def test_no_more_is_remembered_than_the_memory_holds(memory, seen):
     assert policy.D[0, 1] == pytest.approx(sum(w for w, d in weights if d))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"probe": -0.1}, "probe must be a finite number >= 0, got -0.1"),
-        ({"probe": 1.1}, "probe must be a number from 0 to 1, got 1.1"),
-        ({"memory": 0.5}, "memory must be a finite number >= 1, got 0.5"),
-        ({"memory": "long"}, "memory must be"),
-    ],
+test_wrong_arguments_are_refused = refusals(
+    lambda options: UssTsDrift([0.1, 0.2], **options),
+    ({"probe": -0.1}, "probe must be a finite number >= 0, got -0.1"),
+    ({"probe": 1.1}, "probe must be a number from 0 to 1, got 1.1"),
+    ({"memory": 0.5}, "memory must be a finite number >= 1, got 0.5"),
+    ({"memory": "long"}, "memory must be"),
 )
-def test_wrong_arguments_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        UssTsDrift([0.1, 0.2], **options)
 
 
 def after_a_change(policy, problems, rounds, seed):

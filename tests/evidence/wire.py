@@ -66,7 +66,8 @@ class Recorder:
 
     async def raw(self, method, path, body=None, headers=None, stays=False):
         """Send bytes."""
-        reply = await self.call.raw(method, path, body, headers, stays=stays)
+        leave = asyncio.Event().wait if stays else None
+        reply = await self.call.raw(method, path, body, headers, leave=leave)
         told = {
             name: value
             for name, value in sorted(reply.headers.items())

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
+from tests.rig.refusals import refusals
 
 from weakfeedback import Results
 from weakfeedback.cascade import FixedArm, RandomArm, UssTs
@@ -223,33 +224,25 @@ def test_a_test_sees_only_the_experiments_of_its_claim():
 POLICIES = {"first": lambda problem: FixedArm(problem.costs, 0), "random": lambda p: RandomArm(p.costs)}
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({}, "an instance or a make function"),
-        ({"instance": "bsc-1", "make": list}, "an instance or a make function"),
-        ({"instance": "bsc-1", "policies": {}}, "must not be empty"),
-        ({"make": list, "needs": "pima"}, "must name an instance"),
-    ],
+test_experiments_are_checked = refusals(
+    lambda options: Experiment("e", "t", "p", "cascade", **{"policies": POLICIES, **options}),
+    ({}, "an instance or a make function"),
+    ({"instance": "bsc-1", "make": list}, "an instance or a make function"),
+    ({"instance": "bsc-1", "policies": {}}, "must not be empty"),
+    ({"make": list, "needs": "pima"}, "must name an instance"),
 )
-def test_experiments_are_checked(options, words):
-    with pytest.raises(ValueError, match=words):
-        Experiment("e", "t", "p", "cascade", **{"policies": POLICIES, **options})
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"how": "guess"}, "how must be one of"),
-        ({"test": None}, "must have a test"),
-        ({"how": "argued only"}, "must have a test"),
-        ({"how": "argued only", "test": None}, "must say why"),
-        ({"level": 0.0}, "level must lie between"),
-    ],
+test_claims_are_checked = refusals(
+    lambda options: Claim(
+        **{"number": 1, "words": "w", "lines": "1", "how": "simulation", "test": list, **options}
+    ),
+    ({"how": "guess"}, "how must be one of"),
+    ({"test": None}, "must have a test"),
+    ({"how": "argued only"}, "must have a test"),
+    ({"how": "argued only", "test": None}, "must say why"),
+    ({"level": 0.0}, "level must lie between"),
 )
-def test_claims_are_checked(options, words):
-    with pytest.raises(ValueError, match=words):
-        Claim(**{"number": 1, "words": "w", "lines": "1", "how": "simulation", "test": list, **options})
 
 
 def test_parts_and_findings_are_checked():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.rig.refusals import refusals
 from tests.rig.threads import in_threads
 
 from weakfeedback.contextual import FixedArm, PairFeatures, QuadraticFeatures, Supervised, UssPd
@@ -315,27 +316,22 @@ def test_a_policy_that_is_not_delay_safe_waits():
     assert cascade.policy.seen == 4
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"policy": "Supervised"}, "policy must be one that needs no labels"),
-        ({"policy": Supervised([0.01, 0.05, 0.3], 6)}, "policy must be a name or a policy object"),
-        ({"policy": "USS-P"}, "did you mean USS-PD"),
-        ({"policy": "USS-PD", "dimension": 6}, "dimension is not an option"),
-        ({"policy": "USS-PD", "delta": 2}, "delta must be"),
-        ({"policy": "USS-PD", "alpha": 2}, "alpha is not an option"),
-        ({"policy": UssPd([0.01, 0.05], 6)}, "policy must be made for the costs"),
-        ({"features": 3}, "features must be a map"),
-        ({"features": QuadraticFeatures}, "features must be a map"),
-        ({"keep": 5}, "keep must be an integer >= 100"),
-        ({"keep": "all"}, "keep must be"),
-        ({"stages": STAGES[:2]}, "stage_costs must be 2"),
-        ({"seed": -2}, "seed must be"),
-    ],
+test_wrong_arguments_are_named = refusals(
+    lambda change: make(**change),
+    ({"policy": "Supervised"}, "policy must be one that needs no labels"),
+    ({"policy": Supervised([0.01, 0.05, 0.3], 6)}, "policy must be a name or a policy object"),
+    ({"policy": "USS-P"}, "did you mean USS-PD"),
+    ({"policy": "USS-PD", "dimension": 6}, "dimension is not an option"),
+    ({"policy": "USS-PD", "delta": 2}, "delta must be"),
+    ({"policy": "USS-PD", "alpha": 2}, "alpha is not an option"),
+    ({"policy": UssPd([0.01, 0.05], 6)}, "policy must be made for the costs"),
+    ({"features": 3}, "features must be a map"),
+    ({"features": QuadraticFeatures}, "features must be a map"),
+    ({"keep": 5}, "keep must be an integer >= 100"),
+    ({"keep": "all"}, "keep must be"),
+    ({"stages": STAGES[:2]}, "stage_costs must be 2"),
+    ({"seed": -2}, "seed must be"),
 )
-def test_wrong_arguments_are_named(change, message):
-    with pytest.raises(ValueError, match=message):
-        make(**change)
 
 
 def test_features_must_fit_a_policy_object():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.reference.players import stream
 from tests.reference.players_claims import SlowClaims
 from tests.rig.mutants import mutate, survives
+from tests.rig.refusals import refusals
 
 from weakfeedback import simulate
 from weakfeedback.engine.replication import Task, run
@@ -379,15 +380,10 @@ def test_less_regret_than_dpe1_on_the_comparison_of_the_thesis():
     assert regret.mean() < results.values("DPE1")[:, -1].mean()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"recheck": 0}, "recheck must be a finite number > 0, got 0"),
-        ({"recheck": "often"}, "recheck must be a finite number > 0, got 'often'"),
-        ({"patience": -1}, "patience must be a finite number > 0, got -1"),
-        ({"arms": 1}, "arms must be an integer >= 2, got 1"),
-    ],
+test_bad_options_are_named = refusals(
+    lambda options: Claims(**{"arms": 3, **options}),
+    ({"recheck": 0}, "recheck must be a finite number > 0, got 0"),
+    ({"recheck": "often"}, "recheck must be a finite number > 0, got 'often'"),
+    ({"patience": -1}, "patience must be a finite number > 0, got -1"),
+    ({"arms": 1}, "arms must be an integer >= 2, got 1"),
 )
-def test_bad_options_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        Claims(**{"arms": 3, **options})

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from tests.multiplayer.arena import Arena, seated
+from tests.rig.refusals import refusals
 
 from weakfeedback import simulate
 from weakfeedback.multiplayer import Dlc, MultiplayerProblem
@@ -181,20 +182,15 @@ def test_ends_are_optimal_with_the_promised_probability():
         assert (settled & (results.values(name, "shortfall")[:, -1] <= 0.15)).sum() >= 65
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"arms": 1}, "arms must be an integer >= 2, got 1"),
-        ({"epsilon": -0.1}, "epsilon must be a finite number >= 0, got -0.1"),
-        ({"delta": 0.0}, "delta must be"),
-        ({"delta": 0.6}, r"delta must be a number in \(0, 0.5\], got 0.6"),
-        ({"tolerance": "eps/2"}, "tolerance must be one of 'eps/N', 'eps', got 'eps/2'"),
-        ({"served": "now"}, "served must be one of 'wait', 'keep', got 'now'"),
-        ({"seating_rounds": 0}, "seating_rounds must be an integer >= 1, got 0"),
-        ({"alarm": 1}, "alarm must be True or False, got 1"),
-        ({"fair": None}, "fair must be True or False, got None"),
-    ],
+test_bad_arguments_are_named = refusals(
+    lambda arguments: Dlc(**{"arms": 4, "epsilon": 0.1, "delta": 0.1, **arguments}),
+    ({"arms": 1}, "arms must be an integer >= 2, got 1"),
+    ({"epsilon": -0.1}, "epsilon must be a finite number >= 0, got -0.1"),
+    ({"delta": 0.0}, "delta must be"),
+    ({"delta": 0.6}, r"delta must be a number in \(0, 0.5\], got 0.6"),
+    ({"tolerance": "eps/2"}, "tolerance must be one of 'eps/N', 'eps', got 'eps/2'"),
+    ({"served": "now"}, "served must be one of 'wait', 'keep', got 'now'"),
+    ({"seating_rounds": 0}, "seating_rounds must be an integer >= 1, got 0"),
+    ({"alarm": 1}, "alarm must be True or False, got 1"),
+    ({"fair": None}, "fair must be True or False, got None"),
 )
-def test_bad_arguments_are_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Dlc(**{"arms": 4, "epsilon": 0.1, "delta": 0.1, **arguments})

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from tests.multiplayer.arena import Arena, seated
+from tests.rig.refusals import refusals
 
 from weakfeedback import simulate
 from weakfeedback.multiplayer import DlcLix, MultiplayerProblem
@@ -184,16 +185,11 @@ def test_all_players_settle_right_after_indexing_when_every_arm_is_taken():
     assert set(arena.settled_at) == {arena.players[0].seating_rounds + 2 * 7 - 1}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"transfer": "half"}, "transfer must be one of 'exact', 'eps/2', got 'half'"),
-        ({"tolerance": None}, "tolerance must be one of 'eps/N', 'eps', got None"),
-        ({"arms": 2.5}, "arms must be an integer >= 2, got 2.5"),
-        ({"alarm": "yes"}, "alarm must be True or False, got 'yes'"),
-        ({"delta": 2}, r"delta must be a number in \(0, 0.5\], got 2"),
-    ],
+test_bad_arguments_are_named = refusals(
+    lambda arguments: DlcLix(**{"arms": 4, "epsilon": 0.1, "delta": 0.1, **arguments}),
+    ({"transfer": "half"}, "transfer must be one of 'exact', 'eps/2', got 'half'"),
+    ({"tolerance": None}, "tolerance must be one of 'eps/N', 'eps', got None"),
+    ({"arms": 2.5}, "arms must be an integer >= 2, got 2.5"),
+    ({"alarm": "yes"}, "alarm must be True or False, got 'yes'"),
+    ({"delta": 2}, r"delta must be a number in \(0, 0.5\], got 2"),
 )
-def test_bad_arguments_are_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        DlcLix(**{"arms": 4, "epsilon": 0.1, "delta": 0.1, **arguments})

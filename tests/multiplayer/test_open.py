@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 from tests.reference.players import SlowWorld, stream
 from tests.rig.mutants import mutate, survives
+from tests.rig.refusals import refusals
 
 from weakfeedback import simulate
 from weakfeedback.checks import check_policy
@@ -103,25 +104,20 @@ def test_what_is_open_only_in_words_is_static():
     assert all(p.is_open for p in others)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"presence": [(0, None)]}, r"presence must be 2 pairs \(first slot, slot after the last or None\)"),
-        ({"presence": 5}, "presence must be 2 pairs"),
-        ({"presence": [(0, None), 7]}, r"presence\[1\] must be a pair of slots, got 7"),
-        ({"presence": [(-1, None), (0, 1)]}, r"first slot of presence\[0\] must be an integer from 0"),
-        ({"presence": [(5, 5), (0, 1)]}, r"slot after the last of presence\[0\] must be an integer from 6"),
-        ({"lost": 1.0}, "lost must be a number from 0 to below 1, got 1.0"),
-        ({"lost": -0.1}, "lost must be a finite number >= 0, got -0.1"),
-        ({"sensing": 1}, "sensing must be True or False, got 1"),
-        ({"means": [[0.5, 0.4, 0.3]] * 3}, "means must have a row for each of 2 players, got 3 rows"),
-        ({"means": [[0.5, 0.4], [0.3]]}, "means must be at least two numbers"),
-        ({"means": [[0.5, 0.4], [0.3, 1.3]]}, "means must be at least two numbers"),
-    ],
+test_bad_arguments_are_named = refusals(
+    lambda arguments: MultiplayerProblem(**{"means": [0.9, 0.5, 0.1], "players": 2, **arguments}),
+    ({"presence": [(0, None)]}, r"presence must be 2 pairs \(first slot, slot after the last or None\)"),
+    ({"presence": 5}, "presence must be 2 pairs"),
+    ({"presence": [(0, None), 7]}, r"presence\[1\] must be a pair of slots, got 7"),
+    ({"presence": [(-1, None), (0, 1)]}, r"first slot of presence\[0\] must be an integer from 0"),
+    ({"presence": [(5, 5), (0, 1)]}, r"slot after the last of presence\[0\] must be an integer from 6"),
+    ({"lost": 1.0}, "lost must be a number from 0 to below 1, got 1.0"),
+    ({"lost": -0.1}, "lost must be a finite number >= 0, got -0.1"),
+    ({"sensing": 1}, "sensing must be True or False, got 1"),
+    ({"means": [[0.5, 0.4, 0.3]] * 3}, "means must have a row for each of 2 players, got 3 rows"),
+    ({"means": [[0.5, 0.4], [0.3]]}, "means must be at least two numbers"),
+    ({"means": [[0.5, 0.4], [0.3, 1.3]]}, "means must be at least two numbers"),
 )
-def test_bad_arguments_are_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        MultiplayerProblem(**{"means": [0.9, 0.5, 0.1], "players": 2, **arguments})
 
 
 def test_measures_by_hand():

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,11 @@ class Caller:
         body: bytes | None = None,
         headers: dict[str, str] | None = None,
         *,
-        stays: bool = False,
+        leave: Callable[[], Awaitable[Any]] | None = None,
+        hear: Callable[[bytes], None] | None = None,
         **more: Any,
     ) -> Reply:
-        """Send bytes; ``stays`` if the client waits for the answer, which only the proxy wants to know."""
+        """Send bytes; the client goes when ``leave()`` ends, which only streams ask for, and ``hear`` hears them."""
         target, _, query = path.partition("?")
         sent = {**self.headers, **(headers or {})}
         if body is not None:
@@ -78,14 +79,18 @@ class Caller:
         found: list[Any] = []
 
         async def receive() -> Any:
-            if stays and not messages:
-                await asyncio.Event().wait()
+            if leave is not None and not messages:
+                await leave()
             return messages.pop(0) if messages else {"type": "http.disconnect"}
 
         async def send(message: Any) -> None:
             found.append(message)
+            if hear is not None:
+                hear(message.get("body", b""))
 
         await self.app(scope, receive, send)
+        if not found:  # the client had gone
+            return Reply(0, {}, b"")
         names = {k.decode(): v.decode() for k, v in found[0]["headers"]}
         return Reply(found[0]["status"], names, b"".join(m.get("body", b"") for m in found[1:]))
 

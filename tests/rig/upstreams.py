@@ -144,6 +144,17 @@ class LocalDecider:
         return [entry[0] for entry in self.told]
 
 
+def calling(*stages):
+    """Makes a decider for which these stages are always called."""
+
+    def make(proxied):
+        decider = LocalDecider(proxied)
+        decider.forced = stages
+        return decider
+
+    return make
+
+
 class ScriptedSteps(LocalDecider):
     """An adaptive learner that goes on until stage ``last``."""
 

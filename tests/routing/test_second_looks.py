@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference.second_looks import SlowSecondLooks
 from tests.rig.mutants import made_again, survives
+from tests.rig.refusals import refusals
 from tests.routing.laws import random_law
 
 from weakfeedback import simulate
@@ -394,22 +395,17 @@ def test_useless_groups_cost_little():
 # -- what is refused
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("features", 17, "features must be"),
-        ("features", -1, "features must be"),
-        ("groups", 0, "groups must be"),
-        ("omega", -0.1, "omega must be"),
-        ("yields", [[1, 1]], "yields must be a table of 2 x 2 numbers up to 1"),
-        ("yields", [[1, 2], [1, 1]], "yields must be a table of 2 x 2 numbers up to 1"),
-        ("yields", "x", "yields must be a table of 2 x 2 numbers up to 1"),
-        ("yields", [[1, float("nan")], [1, 1]], "yields must be a table of 2 x 2 numbers up to 1"),
-    ],
+test_wrong_options_are_refused = refusals(
+    lambda option, value: SecondLooks([0.1, 0.2], **{option: value}),
+    ("features", 17, "features must be"),
+    ("features", -1, "features must be"),
+    ("groups", 0, "groups must be"),
+    ("omega", -0.1, "omega must be"),
+    ("yields", [[1, 1]], "yields must be a table of 2 x 2 numbers up to 1"),
+    ("yields", [[1, 2], [1, 1]], "yields must be a table of 2 x 2 numbers up to 1"),
+    ("yields", "x", "yields must be a table of 2 x 2 numbers up to 1"),
+    ("yields", [[1, float("nan")], [1, 1]], "yields must be a table of 2 x 2 numbers up to 1"),
 )
-def test_wrong_options_are_refused(option, value, message):
-    with pytest.raises(ValueError, match=message):
-        SecondLooks([0.1, 0.2], **{option: value})
 
 
 def test_a_yield_of_nothing_trusts_the_cheap_model():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.rig.refusals import refusals
 
 from weakfeedback.routing.yields import Yields, yields
 
@@ -46,15 +47,10 @@ def test_without_labels_the_worst_is_assumed():
     assert str(found) == "models 0 and 1: no disagreement was labelled, a yield of 1 is assumed"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([1, 2], [1, 2]), "outputs and truth must have shapes"),
-        (([[1, 2]], [1, 2]), "outputs and truth must have shapes"),
-        (([[1, 2]], [1], 0), "labels must be"),
-        (([[1, 2]], [1], 10, 2.0), "alpha must be"),
-    ],
+test_wrong_arguments_are_refused = refusals(
+    lambda arguments: yields(*arguments),
+    (([1, 2], [1, 2]), "outputs and truth must have shapes"),
+    (([[1, 2]], [1, 2]), "outputs and truth must have shapes"),
+    (([[1, 2]], [1], 0), "labels must be"),
+    (([[1, 2]], [1], 10, 2.0), "alpha must be"),
 )
-def test_wrong_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        yields(*arguments)

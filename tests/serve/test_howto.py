@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.rig.harness import CASCADE, quick, run, serving
+from tests.rig.harness import CASCADE, quick, serving
 
 from weakfeedback.client import local_service
 from weakfeedback.serve.config import read_settings
@@ -95,17 +95,15 @@ def test_the_configuration_is_right(tmp_path):
     assert settings.hosts == ["decide.internal"]
 
 
-def test_dashboard_and_alerts_use_metrics_that_there_are(tmp_path):
-    async def scrape():
-        async with serving(tmp_path / "s.db") as (_, call):
-            await call("PUT", "/v1/learners/triage", CASCADE)
-            for n in range(3):
-                decision = (await call("POST", "/v1/learners/triage/decide", {})).data
-                outputs = {"outputs": ["x"] * len(decision["call"])}
-                await call("POST", f"/v1/learners/triage/decisions/{n + 1}/feedback", outputs)
-            return (await call("GET", "/metrics")).body.decode()
-
-    known = set(re.findall(r"^(weakfeedback_\w+?)(?:\{| )", run(scrape()), re.MULTILINE))
+async def test_dashboard_and_alerts_use_metrics_that_there_are(tmp_path):
+    async with serving(tmp_path / "s.db") as (_, call):
+        await call("PUT", "/v1/learners/triage", CASCADE)
+        for n in range(3):
+            decision = (await call("POST", "/v1/learners/triage/decide", {})).data
+            outputs = {"outputs": ["x"] * len(decision["call"])}
+            await call("POST", f"/v1/learners/triage/decisions/{n + 1}/feedback", outputs)
+        found = (await call("GET", "/metrics")).body.decode()
+    known = set(re.findall(r"^(weakfeedback_\w+?)(?:\{| )", found, re.MULTILINE))
     for name in ("dashboard.json", "alerts.yml"):
         text = (ROOT / "docs" / "operate" / name).read_text()
         used = set(re.findall(r"weakfeedback_[a-z_]+", text))

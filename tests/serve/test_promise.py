@@ -369,6 +369,8 @@ async def test_a_promise_at_risk_and_a_shadow_say_so_first(tmp_path: Path) -> No
         shadow = text_of(await page("GET", "/learners/q"))
         since = "The allowance is used up since {}: large answers everything; it goes on by itself."
         assert since.format(when) in risky
+        assert "The promise is kept whatever changes" in risky
+        assert "USS-TS-drift" not in risky
         assert since.format(f"request {first}") in await service.report_text("p")
         assert "Safe to turn on since request" in shadow
         assert "would differ: about 0 %, at most" in overview

@@ -136,7 +136,7 @@ def test_a_swapped_pair_is_named(store: Path) -> None:
         recovered(store)
 
 
-def test_a_forged_decision_is_named_with_what_it_was_and_is_now(store: Path) -> None:
+async def test_a_forged_decision_is_named_with_what_it_was_and_is_now(store: Path) -> None:
     id, events = events_of(store)
     chosen = next(event for event in events if event.seq > 20 and event.kind == "decide")
     stage = chosen.body["stage"]
@@ -145,14 +145,12 @@ def test_a_forged_decision_is_named_with_what_it_was_and_is_now(store: Path) -> 
     with pytest.raises(JournalError, match=words):
         recovered(store)
 
-    async def trusting() -> int:
-        async with serving(store, quick(trust_log=True)) as (service, call):
-            assert service.recovered.differences >= 1
-            text = (await call("GET", "/metrics")).body.decode()
-            assert f"weakfeedback_replay_differences_total {float(service.recovered.differences)}" in text
-            return (await call("GET", "/v1/learners/uss-ts")).status
-
-    assert run(trusting()) == 200
+    async with serving(store, quick(trust_log=True)) as (service, call):
+        assert service.recovered.differences >= 1
+        text = (await call("GET", "/metrics")).body.decode()
+        assert f"weakfeedback_replay_differences_total {float(service.recovered.differences)}" in text
+        found = (await call("GET", "/v1/learners/uss-ts")).status
+    assert found == 200
 
 
 def test_an_unknown_kind_and_an_end_without_a_beginning_are_named(store: Path) -> None:

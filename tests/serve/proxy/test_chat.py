@@ -5,22 +5,13 @@ import json
 import pytest
 from tests.rig.fake import FakeUpstream
 from tests.rig.raw_http import QUESTION, RIGHT, ask, body_of, connect, send
-from tests.rig.upstreams import MODELS, LocalDecider, ScriptedSteps, learner, stage, world
+from tests.rig.upstreams import MODELS, ScriptedSteps, calling, learner, stage, world
 
 from weakfeedback.serve.proxy import chat
 from weakfeedback.serve.proxy.fake import FakeModel
 
 ALL_RIGHT = {name: FakeModel(name, 1.0) for name in MODELS}
 IMAGE = [{"type": "text", "text": QUESTION}, {"type": "image_url", "image_url": {"url": "data:,"}}]
-
-
-def calling(*call):
-    def make(proxied):
-        decider = LocalDecider(proxied)
-        decider.forced = call
-        return decider
-
-    return make
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from tests.rig.upstreams import (
     LONG,
     MODELS,
     NOBODY,
-    LocalDecider,
     Running,
+    calling,
     gated,
     learner,
     make_proxy,
@@ -22,16 +22,9 @@ ALL_RIGHT = {name: FakeModel(name, 1.0) for name in MODELS}
 CHUNKS = 8  # of a streamed answer: role, four words, finish, usage, [DONE]
 
 
-def by_medium(proxied):
-    """Decide for the second stage alone, always."""
-    decider = LocalDecider(proxied)
-    decider.forced = (1,)
-    return decider
-
-
 @pytest.fixture(scope="module")
 def here():
-    with world(models=ALL_RIGHT, retries=1, make_decider=by_medium) as found:
+    with world(models=ALL_RIGHT, retries=1, make_decider=calling(1)) as found:
         yield found
 
 
@@ -39,7 +32,7 @@ def hurried(stage, **limits):
     """A world whose proxy waits for the answer of this stage only so long."""
     table = learner()
     table["stage"][stage]["upstream"] = "hurried"
-    return world(table, models=ALL_RIGHT, retries=1, make_decider=by_medium, hurried={**LONG, **limits})
+    return world(table, models=ALL_RIGHT, retries=1, make_decider=calling(1), hurried={**LONG, **limits})
 
 
 @pytest.fixture(autouse=True)
@@ -246,7 +239,7 @@ def test_a_server_that_refuses_connections_leads_to_another_one():
     try:
         fake = FakeUpstream(ALL_RIGHT)
         dead = {"dead": {"url": f"http://127.0.0.1:{NOBODY}", "retries": 1}}
-        proxy, _ = make_proxy([tables], running.serve(fake), 1, by_medium, dead)
+        proxy, _ = make_proxy([tables], running.serve(fake), 1, calling(1), dead)
         port = running.serve(gated(proxy))
         got = ask(f"http://127.0.0.1:{port}/v1")
         assert got.headers["x-weakfeedback-fallback"] == "medium>large"

@@ -11,7 +11,7 @@ import pytest
 from tests.rig.fake import FakeUpstream
 from tests.rig.processes import PATIENCE
 from tests.rig.raw_http import QUESTION, RIGHT, ask
-from tests.rig.upstreams import LONG, LocalDecider, Running, gated, learner, make_proxy
+from tests.rig.upstreams import LONG, Running, calling, gated, learner, make_proxy
 
 from weakfeedback.serve.proxy.fake import FakeModel
 
@@ -192,12 +192,6 @@ class Hostile:
             thread.join(PATIENCE)
 
 
-def by_medium(proxied):
-    decider = LocalDecider(proxied)
-    decider.forced = (1,)
-    return decider
-
-
 @contextlib.contextmanager
 def proxied(times):
     """A hostile server and the address of a proxy that waits for its answers so long."""
@@ -209,7 +203,7 @@ def proxied(times):
             "hostile": {"url": f"http://127.0.0.1:{hostile.port}/v1", "retries": 0, "timeout": times}
         }
         fake = running.serve(FakeUpstream(MODELS))
-        proxy, _ = make_proxy([table], fake, 0, by_medium, upstreams)
+        proxy, _ = make_proxy([table], fake, 0, calling(1), upstreams)
         url = f"http://127.0.0.1:{running.serve(gated(proxy))}/v1"
         yield hostile, url
         running.call(proxy.close(1.0))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rig.fake import FakeUpstream, Seen
 from tests.rig.raw_http import ask, body_of, connect
-from tests.rig.upstreams import MODELS, LocalDecider, Running, learner, stage, world
+from tests.rig.upstreams import MODELS, Running, calling, learner, stage, world
 from tests.serve.proxy.test_service import SECRET, chatting, command
 from tests.serve.test_page import paged, text_of
 
@@ -200,15 +200,6 @@ def test_a_store_that_is_away_gets_its_bills_later():
         here.drain()
         assert here.proxy.account("support")["requests"] == 4
         assert here.proxy.account("support")["stages"][2]["calls"] >= 3
-
-
-def calling(*stages):
-    def make(proxied):
-        decider = LocalDecider(proxied)
-        decider.forced = stages
-        return decider
-
-    return make
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -6,7 +6,7 @@ import pytest
 from tests.rig.pace import pace
 from tests.rig.processes import wait_until
 from tests.rig.raw_http import body_of, connect, send
-from tests.rig.upstreams import LocalDecider, ScriptedSteps, learner, world
+from tests.rig.upstreams import ScriptedSteps, calling, learner, world
 
 from weakfeedback.serve.proxy.fake import FakeModel
 
@@ -17,15 +17,6 @@ SLOW = {
 }
 LIMIT = 0.1  # seconds
 TRIES = 10
-
-
-def calling(*call):
-    def make(proxied):
-        decider = LocalDecider(proxied)
-        decider.forced = call
-        return decider
-
-    return make
 
 
 def leave(here, stream, wait_for):

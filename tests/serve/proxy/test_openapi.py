@@ -1,5 +1,6 @@
 """The proxy's routes in the OpenAPI document: every answer, header and error is as it says."""
 
+import asyncio
 import contextlib
 import json
 import random
@@ -45,7 +46,7 @@ async def documented(path, auth=None):
             sent = {**(JSON if body is not None else {}), **headers}
             sent = {name.replace("_", "-"): value for name, value in sent.items()}
             data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-            reply = await call.raw(method.upper(), path, data, sent, stays=True)
+            reply = await call.raw(method.upper(), path, data, sent, leave=asyncio.Event().wait)
             check(made, operations[route, method], reply)
             names = {name for name in reply.headers if name.startswith("x-weakfeedback-")}
             assert names <= {f"x-weakfeedback-{name}" for name in TOLD}

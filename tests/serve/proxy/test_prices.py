@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rig.fake import FakeUpstream
 from tests.rig.raw_http import ask
-from tests.rig.upstreams import MODELS, LocalDecider, learner, stage, world
+from tests.rig.upstreams import MODELS, calling, learner, stage, world
 from tests.serve.proxy.test_service import chatting
 
 from weakfeedback.serve.proxy.fake import FakeModel
@@ -103,15 +103,6 @@ def test_prices_rise_and_no_stage_is_raised_by_another(stated, jumps):
                 for price, seen in zip(prices, watch.seen):
                     assert price <= seen
         assert len(stated) - 1 not in watch.dropped
-
-
-def calling(*stages):
-    def make(proxied):
-        decider = LocalDecider(proxied)
-        decider.forced = stages
-        return decider
-
-    return make
 
 
 def test_a_cheap_model_that_becomes_dear_over_the_service(tmp_path, caplog):

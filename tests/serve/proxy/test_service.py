@@ -15,7 +15,7 @@ import openai
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.rig.fake import FakeUpstream
-from tests.rig.harness import opener, quick
+from tests.rig.harness import Caller, opener, quick
 from tests.rig.processes import PATIENCE, until, wait_until
 from tests.rig.raw_http import RIGHT, ask, body_of
 from tests.rig.upstreams import MODELS, NOBODY, Running, learner, stage
@@ -44,36 +44,13 @@ class Chat:
 
     async def post(self, body, leave=None, **headers):
         """Return status, headers and body of an answer; the client goes when ``leave()`` ends, if there is that."""
-        sent = {"host": "localhost", "content-type": "application/json", **headers}
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": "/v1/chat/completions",
-            "raw_path": b"/v1/chat/completions",
-            "query_string": b"",
-            "root_path": "",
-            "scheme": "http",
-            "client": ("127.0.0.1", 1),
-            "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in sent.items()],
-        }
-        messages = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
-        found = []
-
-        async def receive():
-            if messages:
-                return messages.pop()
-            await (leave or asyncio.Event().wait)()
-            return {"type": "http.disconnect"}
-
-        async def send(message):
-            found.append(message)
-
-        await self.app(scope, receive, send)
+        sent = {"content-type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        stay, body = leave or asyncio.Event().wait, json.dumps(body).encode()
+        reply = await Caller(self.app).raw("POST", "/v1/chat/completions", body, sent, leave=stay)
         if leave is not None:
             await self.proxy.drain()
             return None
-        names = {k.decode(): v.decode() for k, v in found[0]["headers"]}
-        return found[0]["status"], names, b"".join(m.get("body", b"") for m in found[1:])
+        return reply.status, reply.headers, reply.body
 
     async def ask(self, question="What is 17 * 23?", **headers):
         status, names, _ = await self.post(body_of(question=question), **headers)

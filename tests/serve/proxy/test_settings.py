@@ -1,6 +1,5 @@
 """The proxy's part of the configuration: every mistake is one line, and no key stands in the file."""
 
-import asyncio
 import json
 import tomllib
 from copy import deepcopy
@@ -166,7 +165,7 @@ def test_a_file_with_a_mistake_is_named(tmp_path):
         read_settings(tmp_path / "w.toml", {})
 
 
-def test_a_key_may_be_in_a_file(tmp_path):
+async def test_a_key_may_be_in_a_file(tmp_path):
     (tmp_path / "w.toml").write_text(FILE.replace('key_env = "CLOUD_API_KEY"', 'key_file = "cloud key"'))
     settings = read_settings(tmp_path / "w.toml", {}).upstreams["cloud"]
     with pytest.raises(ValueError, match=r"upstream.cloud.key_file: .*cloud key cannot be read"):
@@ -177,14 +176,12 @@ def test_a_key_may_be_in_a_file(tmp_path):
             Upstream(settings)
     (tmp_path / "cloud key").write_text("sk-secret-123\n")
 
-    async def sent():
-        upstream = Upstream(settings)
-        try:
-            return upstream._client().headers["Authorization"]
-        finally:
-            await upstream.close()
-
-    assert asyncio.run(sent()) == "Bearer sk-secret-123"
+    upstream = Upstream(settings)
+    try:
+        found = upstream._client().headers["Authorization"]
+    finally:
+        await upstream.close()
+    assert found == "Bearer sk-secret-123"
     with pytest.raises(ValueError, match="key_file must be left out beside key_env"):
         read(changed(("upstream", "cloud", "key_file"), "cloud key"))
 

@@ -121,27 +121,25 @@ class Opened:
         """Nothing to do."""
 
 
-def test_a_stream_that_nobody_reads_is_closed():
+async def test_a_stream_that_nobody_reads_is_closed():
     """Between its opening and its first chunk, too: of the response, and of the call that is paid for it."""
     settings = read_proxied("learner[0]", learner(), ["fake"])
     raw, kind = json.dumps(body_of(stream=True)).encode(), {b"content-type": b"application/json"}
     asked = read_request(raw, kind, {"support": settings}, Completions())
 
-    async def work():
-        responses = []
-        upstream = Upstream(UpstreamSettings("u", "http://127.0.0.1:9/v1", retries=0))
+    responses = []
+    upstream = Upstream(UpstreamSettings("u", "http://127.0.0.1:9/v1", retries=0))
 
-        async def post(*_):
-            responses.append(Opened())
-            return responses[-1]
+    async def post(*_):
+        responses.append(Opened())
+        return responses[-1]
 
-        upstream._post = post
-        events = await upstream.open("/chat/completions", {}, print)
-        await events.aclose()
-        books = Books(PriceWatch(settings.prices(), True), None)
-        call = Call(asked, 0, upstream, books, False)
-        chunks = await call.open()
-        await chunks.aclose()
-        return [response.closed for response in responses], call.ended
-
-    assert asyncio.run(work()) == ([True, True], True)
+    upstream._post = post
+    events = await upstream.open("/chat/completions", {}, print)
+    await events.aclose()
+    books = Books(PriceWatch(settings.prices(), True), None)
+    call = Call(asked, 0, upstream, books, False)
+    chunks = await call.open()
+    await chunks.aclose()
+    found = [response.closed for response in responses], call.ended
+    assert found == ([True, True], True)

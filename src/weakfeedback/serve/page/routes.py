@@ -291,7 +291,9 @@ class Page:
             "waiting": view.waiting(watch, now),
             "expires": duration(learner.config.pending_ttl),
             "drift": view.drift(watch),
-            "drift_words": view.DRIFT if kind in WATCHED else view.NOT_WATCHED,
+            "drift_words": view.DRIFT + view.CHANGING["promise" if promised else kind]
+            if kind in WATCHED
+            else view.NOT_WATCHED,
             "watched": kind in WATCHED and report.get("promise") is None,
             "recent": view.recent(
                 watch,

@@ -35,9 +35,13 @@ RECENT_ALARM = 86_400_000_000  # microseconds for which an alarm counts as recen
 AGES = ((60, "under a minute"), (600, "1 to 10 min"), (3600, "10 min to 1 h"), (86_400, "1 h to 1 day"))
 ESTIMATED = "estimated: the last stage was not called"
 DRIFT = (
-    "The detector finds large changes, such as 5 % to 15 %, within some hundreds of comparisons, and not small ones. "
-    "Where the world keeps changing, use the policy USS-TS-drift."
+    "The detector finds large changes (5 % to 15 %) within some hundreds of comparisons, and not small ones."
 )
+CHANGING = {
+    "promise": " The promise is kept whatever changes: comparisons go on, and fewer cheap answers go out.",
+    "cascade": " Where the world keeps changing, use the policy USS-TS-drift.",
+    "router": "",
+}
 
 CONTEXT_TRUST = (
     "Rests on weak dominance at every context (only labels can tell), and on what its numbers can express."
