@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.rig.processes import PATIENCE, printed
+from tests.rig.threads import in_threads
 
 from weakfeedback.journal import Event, Log, OwnedElsewhere, SqliteStore, StoreUnavailable
 from weakfeedback.journal.owner import Owner
@@ -294,16 +295,12 @@ def test_waiting_for_a_turn_is_not_a_deadlock_between_threads(path):
         log = Log(store, 1)
         lock = threading.Lock()
 
-        def work():
+        def work(_):
             for _ in range(50):
                 with lock:
                     seq = log.append("note", {})
                 log.flush(seq, sync=False)
                 assert store.last(1)[0] >= seq
 
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
+        in_threads(8, work)
         assert store.last(1)[0] == 399

@@ -15,6 +15,7 @@ from tests.journal.pooler import Pooler
 from tests.journal.stores import InPostgres
 from tests.journal.test_owner import in_child, needs_fork
 from tests.rig.processes import PATIENCE, printed, started, wait_until
+from tests.rig.threads import in_threads
 
 from weakfeedback.journal import (
     Event,
@@ -315,20 +316,15 @@ def test_owners_are_killed_and_standbys_lose_nothing(place, kills, tmp_path):
 
 def test_many_who_begin_a_new_store_at_the_same_moment_have_one_owner(server):
     for _ in range(2):
-        place, barrier, found = InPostgres(server), threading.Barrier(6), []
+        place, found = InPostgres(server), []
 
-        def begin(place=place, barrier=barrier, found=found):
-            barrier.wait()
+        def begin(_, place=place, found=found):
             try:
                 found.append(place.open())
             except BaseException as problem:
                 found.append(problem)
 
-        threads = [threading.Thread(target=begin) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(6, begin)
         owners = [one for one in found if not isinstance(one, OwnedElsewhere)]
         assert len(owners) == 1, owners
         owners[0].close()
