@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.journal.pooler import Pooler
 from tests.journal.stores import InPostgres
-from tests.journal.test_owner import in_child, needs_fork
+from tests.journal.test_owner import in_child, needs_fork, orphan
 from tests.rig.processes import PATIENCE, printed, started, wait_until
 from tests.rig.threads import in_threads
 
@@ -397,17 +397,8 @@ if os.fork() == 0:
     os._exit(0)
 time.sleep(3600)
 """
-    command = [sys.executable, "-W", "ignore", "-c", code, place.address]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True
-    ) as process:
-        try:
-            assert process.stdout.readline() == "forked\n"
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-            place.open(wait=True).close()  # as soon as the server has seen it
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
+    with orphan(code, place.address):
+        place.open(wait=True).close()  # as soon as the server has seen it
 
 
 def test_passwords_come_from_the_environment_and_are_never_told(place, server, monkeypatch):
