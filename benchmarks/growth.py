@@ -34,7 +34,7 @@ def timed(problem: Any, policy: Any, horizon: int, replications: int, repetition
         return alternate({"a": once}, repetitions)["a"]
 
 
-def growth(repetitions: int) -> dict[str, Any]:
+def measure(repetitions: int) -> dict[str, Any]:
     """Tables of ns per round; in the last, also ns per round and pair of arms."""
     problem = CascadeProblem.bsc([0.3937, 0.2899, 0.1358], [0.05, 0.285, 0.45])
     policy = UssTs(problem.costs)

@@ -16,13 +16,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.service import CASCADE, cpu_of, load, lone_commits, make_learner, serving
+from benchmarks.service import CASCADE, OURS, cpu_of, load, lone_commits, make_learner, serving
 
 CLIENTS = 16
 HOURLY = 1_000_000  # decisions
 PART = 5.0  # seconds between two looks at the memory
 COMMITS = 4.0  # that the p99 of a decision may take
-OURS = [sys.executable, "-m", "weakfeedback", "serve", "--port", "0", "--quiet", "--interpreted"]
 FLAT = 1.1  # times the memory after the first tenth of the decisions, at most
 
 

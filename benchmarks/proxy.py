@@ -1,7 +1,6 @@
 """The proxy: what it adds to the first token, and what an upstream call costs it, against calling without it."""
 
 import asyncio
-import os
 import signal
 import socket
 import statistics
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+
+from benchmarks.service import cpu_of
 
 FIRST = 1.1  # the first token at most so many times as late
 ADDED = 0.010  # and never more than so many seconds later, at the median
@@ -88,21 +89,10 @@ class Servers:
         text += STAGES.format(name=LEARNER, model=MODEL) + STAGES.format(name="slow", model="slow")
         config = Path(folder) / "w.toml"
         config.write_text(text)
+        ours = [sys.executable, "-m", "weakfeedback", "serve", "--quiet", "--interpreted"]
         self._processes = [
             subprocess.Popen([sys.executable, "-c", FAKE, str(self.upstream), str(WAIT)]),
-            subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "weakfeedback",
-                    "serve",
-                    "--quiet",
-                    "--interpreted",
-                    "--config",
-                    str(config),
-                ],
-                stdout=subprocess.DEVNULL,
-            ),
+            subprocess.Popen([*ours, "--config", str(config)], stdout=subprocess.DEVNULL),
         ]
         for port in (self.upstream, self.port):
             wait_for(port)
@@ -119,8 +109,7 @@ class Servers:
 
     def cpu(self) -> float:
         """Seconds of CPU time that the proxy has used."""
-        fields = Path(f"/proc/{self._processes[1].pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_of(self._processes[1].pid)
 
     def close(self) -> None:
         """End both."""

@@ -33,6 +33,7 @@ from weakfeedback.serve.service import Options, Service
 CASCADE = {"kind": "cascade", "stages": ["a", "b", "c"], "stage_costs": [0.5, 2.0, 5.0], "error_cost": 20.0}
 HEAVY = {"kind": "contextual", "policy": "USS-PD-TS", "stages": ["a", "b"], "stage_costs": [1.0, 20.0]}
 HEAVY["error_cost"] = 100.0
+OURS = [sys.executable, "-m", "weakfeedback", "serve", "--port", "0", "--quiet", "--interpreted"]
 TURNS = 5  # of the service and what it is compared with
 GOALS = {
     "group_64": ("group commit, 64 callers, against a transaction each", 5.0, "at least"),
@@ -125,9 +126,19 @@ def commits(callers: int, seconds: float) -> tuple[float, float, dict[str, float
 
 
 HEAD = (
-    "POST /v1/learners/t/{} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    "POST /v1/learners/{} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     "content-length: {}\r\n\r\n{}"
 )
+
+
+async def post(line: tuple[asyncio.StreamReader, asyncio.StreamWriter], path: str, body: str) -> bytes:
+    """Send one request about learners over an open connection, and return the body of its answer."""
+    reader, writer = line
+    writer.write(HEAD.format(path, len(body), body).encode())
+    answer = await reader.readuntil(b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200"), answer
+    length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    return await reader.readexactly(length)
 
 
 async def load(port: int, clients: int, seconds: float, period: float = 0.0) -> tuple[int, list[float]]:
@@ -140,26 +151,18 @@ async def load(port: int, clients: int, seconds: float, period: float = 0.0) -> 
 
     async def client() -> None:
         nonlocal count
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-
-        async def ask(path: str, body: str) -> bytes:
-            writer.write(HEAD.format(path, len(body), body).encode())
-            answer = await reader.readuntil(b"\r\n\r\n")
-            assert answer.startswith(b"HTTP/1.1 200"), answer
-            length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-            return await reader.readexactly(length)
-
+        line = await asyncio.open_connection("127.0.0.1", port)
         while time.perf_counter() < end:
             if period:
                 await asyncio.sleep(random.expovariate(1.0 / period))
             began = time.perf_counter()
-            told = await ask("decide", "{}")
+            told = await post(line, "t/decide", "{}")
             taken.append(time.perf_counter() - began)
             id, stage = (told.partition(name)[2].partition(b",")[0] for name in (b'"id":', b'"stage":'))
             outputs = ",".join(["1"] * (int(stage) + 1))
-            await ask(f"decisions/{id.decode()}/feedback", f'{{"outputs":[{outputs}]}}')
+            await post(line, f"t/decisions/{id.decode()}/feedback", f'{{"outputs":[{outputs}]}}')
             count += 2
-        writer.close()
+        line[1].close()
 
     await asyncio.gather(*(client() for _ in range(clients)))
     return count, taken
@@ -203,13 +206,12 @@ def over_http(clients: int, seconds: float) -> dict[str, Any]:
 
     By turns, as other programs use the machine too.
     """
-    ours = [sys.executable, "-m", "weakfeedback", "serve", "--port", "0", "--quiet", "--interpreted"]
     constant = [sys.executable, "-c", CONSTANT]
     costs: dict[str, list[float]] = {"ours": [], "constant": []}
     taken, commits = list[float](), list[float]()
     with (
         tempfile.TemporaryDirectory() as folder,
-        serving(ours, folder, make_learner) as mine,
+        serving(OURS, folder, make_learner) as mine,
         serving(constant, folder) as other,
     ):
         for _, port in (mine, other):

@@ -20,16 +20,12 @@ from typing import Any
 
 from tests.rig.postgres import Cluster, cluster
 
-from benchmarks.service import CASCADE, cpu_of, serving
+from benchmarks.service import CASCADE, OURS, cpu_of, post, serving
 from weakfeedback.journal.shards import SHARDS
 
 NAMES = [f"t{k}" for k in range(SHARDS)]  # a learner of each shard
 CLIENTS = 32  # of each instance
 GOAL = 1.6  # times the decisions of one instance, at least
-HEAD = (
-    "POST /v1/learners/{}/{} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    "content-length: {}\r\n\r\n{}"
-)
 
 
 async def load(ports: dict[str, list[int]], clients: int, seconds: float) -> int:
@@ -40,19 +36,10 @@ async def load(ports: dict[str, list[int]], clients: int, seconds: float) -> int
         nonlocal count
         name = NAMES[number % len(NAMES)]
         lines = [await asyncio.open_connection("127.0.0.1", port) for port in ports[name]]
-
-        async def ask(path: str, body: str) -> bytes:
-            reader, writer = luck.choice(lines)
-            writer.write(HEAD.format(name, path, len(body), body).encode())
-            answer = await reader.readuntil(b"\r\n\r\n")
-            assert answer.startswith(b"HTTP/1.1 200"), answer
-            length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-            return await reader.readexactly(length)
-
         while time.perf_counter() < end:
-            told = json.loads(await ask("decide", "{}"))
+            told = json.loads(await post(luck.choice(lines), f"{name}/decide", "{}"))
             outputs = json.dumps({"outputs": [1] * (told["stage"] + 1)})
-            await ask(f"decisions/{told['id']}/feedback", outputs)
+            await post(luck.choice(lines), f"{name}/decisions/{told['id']}/feedback", outputs)
             count += 1
         for _, writer in lines:
             writer.close()
@@ -97,8 +84,7 @@ def run(
     server: Cluster, instances: int, direct: bool, seconds: float, clients: int = CLIENTS
 ) -> dict[str, float]:
     """What so many instances cost per decision, in microseconds of CPU, and how many there were a second."""
-    command = [sys.executable, "-m", "weakfeedback", "serve", "--port", "0", "--quiet", "--interpreted"]
-    command += ["--shared", "--store", server.url("s" + str(time.monotonic_ns()))]
+    command = [*OURS, "--shared", "--store", server.url("s" + str(time.monotonic_ns()))]
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         running = [stack.enter_context(serving(command, folder)) for _ in range(instances)]

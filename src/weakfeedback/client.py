@@ -39,7 +39,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -182,6 +182,8 @@ class _Base:
         self.timeout, self.repeats = float(timeout), repeats
         self._direct, self._owners = direct, dict[str, str]()  # the address of learners that live elsewhere
         self._token = None if token_env is None else _token(token_env)
+        self._idle: dict[str, list[http.client.HTTPConnection]] = {}  # of a `Client`, by address
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.address!r})"
@@ -232,19 +234,6 @@ class Client(_Base):
     """
 
     process: subprocess.Popen[str] | None = None  # of a service that was started with `local_service`
-
-    def __init__(
-        self,
-        address: str = "http://127.0.0.1:8470",
-        *,
-        token_env: str | None = None,
-        timeout: float = 30.0,
-        repeats: int = REPEATS,
-        direct: bool = False,
-    ) -> None:
-        super().__init__(address, token_env=token_env, timeout=timeout, repeats=repeats, direct=direct)
-        self._idle: dict[str, list[http.client.HTTPConnection]] = {}  # by address
-        self._lock = threading.Lock()
 
     def learner(self, name: str) -> Learner:
         """Return the learner with this name, without a request to the service."""
@@ -734,17 +723,8 @@ def local_service(store: str | os.PathLike[str] | None = None, *options: str) ->
     """
     with tempfile.TemporaryDirectory(prefix="weakfeedback-") as folder:
         path = os.path.join(folder, "service.db") if store is None else os.path.abspath(store)
-        command = [
-            sys.executable,
-            "-m",
-            "weakfeedback",
-            "serve",
-            "--port",
-            "0",
-            "--store",
-            f"sqlite:///{path}",
-        ]
-        command += ["--quiet", "--interpreted", *options]
+        command = [sys.executable, "-m", "weakfeedback", "serve", "--port", "0", "--quiet", "--interpreted"]
+        command += ["--store", f"sqlite:///{path}", *options]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder)
         assert child.stdout is not None
         try:
@@ -764,27 +744,17 @@ def local_service(store: str | os.PathLike[str] | None = None, *options: str) ->
 
 
 def _decision(data: Mapping[str, Any]) -> Decision:
-    return Decision(
-        id=data["id"],
-        stage=data.get("stage"),
-        name=data.get("name"),
-        call=tuple(data.get("call") or ()),
-        allocation=data.get("allocation"),
-        expires=data.get("expires"),
-        repeated=bool(data.get("repeated")),
-        turn=data.get("turn"),
-    )
+    told = _told(Decision, data)
+    return Decision(**{**told, "call": tuple(told.get("call", ()))})
 
 
 def _step(data: Mapping[str, Any]) -> Step:
-    return Step(
-        id=data["id"],
-        stage=data.get("stage"),
-        name=data.get("name"),
-        answer=data.get("answer"),
-        repeated=bool(data.get("repeated")),
-        again=data.get("again"),
-    )
+    return Step(**{"stage": None, "name": None, **_told(Step, data)})
+
+
+def _told(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those fields of an answer that ``kind`` has, and that say something."""
+    return {one.name: data[one.name] for one in fields(kind) if data.get(one.name) is not None}
 
 
 def _result(call: _Call, status: int, content: bytes) -> Any:

@@ -133,7 +133,8 @@ def plot_figure(figure: dict[str, Any], ax: Axes) -> Axes:
         ax.set_xlim(left=0)
     elif min(x) < 0.0 < max(x):
         ax.axvline(0.0, color="#9aa5b1", linewidth=0.8, zorder=0)
-    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]) if _negative(figure) else 0.0)
+    values = [value for series in figure["series"] for value in series["mean"] if value is not None]
+    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]) if min(values, default=0.0) < 0.0 else 0.0)
     ax.spines[["top", "right"]].set_visible(False)
     longest = max((len(end[1]) for end in ends), default=0)
     if longest > LONGEST_LABEL or len(ends) > MOST_LABELS:
@@ -197,10 +198,6 @@ def thinned(count: int, points: int) -> list[int]:
     """Return at most ``points`` indices, evenly spaced, always including the last one."""
     step = math.ceil(count / points)
     return list(range(count - 1, -1, -step))[::-1]
-
-
-def _negative(figure: dict[str, Any]) -> bool:
-    return any(value is not None and value < 0.0 for series in figure["series"] for value in series["mean"])
 
 
 def _short(value: float) -> float | None:

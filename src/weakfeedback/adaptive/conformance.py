@@ -10,72 +10,55 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.contract.decisions import WrongDecision, checked_bool, checked_stage
+from weakfeedback.contract.steps import Rows, Steps, Wrapper
 from weakfeedback.contract.typing import AdaptivePolicy, Problem, Rng
 
 
-class Script:
+class Script(Rows):
     """A world that replays recorded rounds."""
-
-    def __init__(self, rounds: np.ndarray) -> None:
-        self.rounds = rounds
-        self.served = 0
-
-    def begin(self, rng: Rng) -> None:
-        """Nothing to prepare."""
-
-    def draw(self, rng: Rng) -> int:
-        """Return the number of the next round."""
-        self.served += 1
-        return self.served - 1
 
     def show(self, row: Any, stage: int, outputs: np.ndarray, scores: np.ndarray) -> None:
         """Write what a stage says."""
-        outputs[stage] = self.rounds["outputs"][row, stage]
-        scores[stage] = self.rounds["scores"][row, stage]
+        outputs[stage] = self.rows["outputs"][row, stage]
+        scores[stage] = self.rows["scores"][row, stage]
 
     def believe(self, row: Any, arm: int, chances: np.ndarray) -> int:
         """Write the last stage's probabilities, if it was run."""
-        found = _believed(self.rounds[row], arm)
+        found = _believed(self.rows[row], arm)
         chances[: found.size] = found
         return int(found.size)
 
     def group(self, row: Any) -> Any:
         """Return the group of a round."""
-        return self.rounds["group"][row]
+        return self.rows["group"][row]
 
     def errs(self, row: Any, arm: int) -> Any:
         """Whether a stage errs."""
-        return self.rounds["wrong"][row, arm]
+        return self.rows["wrong"][row, arm]
 
     def differs(self, row: Any, arm: int, reference: int) -> Any:
         """Whether two stages differ."""
-        return self.rounds["unlike"][row, arm, reference]
+        return self.rows["unlike"][row, arm, reference]
 
 
-class Spy:
+class Spy(Wrapper):
     """Wraps a policy and records where it stops."""
 
     def __init__(self, policy: AdaptivePolicy) -> None:
+        super().__init__(policy)
         self.decisions: list[int] = []
-        self._policy = policy
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        return type(self._policy)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._policy, name)
 
     def update(self, arm: int, *feedback: Any) -> None:
         """Record the stage, and forward the call."""
         self.decisions.append(int(arm))
-        self._policy.update(arm, *feedback)
+        self.wrapped.update(arm, *feedback)
 
 
-class Protocol:
+class Protocol(Steps):
     """Draw, decide stage by stage, show and learn as separate steps."""
 
-    decides = "go_on"  # the method that returns a decision
+    decides = "go_on"
+    replays = Script
     pair_methods: tuple[str, ...] = ()
     judges = True  # ``decide`` asks several times, and checks every answer itself
     spy = Spy
@@ -105,10 +88,6 @@ class Protocol:
             records["group"][t] = world.group(row)
             records["unlike"][t] = [[world.differs(row, i, j) for j in range(K)] for i in range(K)]
         return records
-
-    def script(self, hidden: np.ndarray) -> Script:
-        """Return a world that replays recorded data."""
-        return Script(hidden)
 
     def announce(self, row: Any) -> tuple[Any, ...]:
         """Return the whole round, which ``decide`` shows stage by stage."""
@@ -154,7 +133,7 @@ class StagesSpy(Spy):
     def update(self, arm: int, *feedback: Any) -> None:
         """Record the stages, and forward the call."""
         self.decisions.append((tuple(np.flatnonzero(feedback[0] != -1).tolist()), 1.0))
-        self._policy.update(arm, *feedback)
+        self.wrapped.update(arm, *feedback)
 
 
 class StagesProtocol(Protocol):

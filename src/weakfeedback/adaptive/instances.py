@@ -59,17 +59,13 @@ def load(name: str, data: Any = None) -> AdaptiveProblem:
     )
 
 
-def _prices(shares: tuple[float, ...], total: float) -> tuple[float, ...]:
-    return tuple(round(total * share / sum(shares), 10) for share in shares)
-
-
 def _family(prefix: str, about: str, data: str, shares: tuple[float, ...], load: Loader) -> list[Instance]:
     return [
         Instance(
             f"{prefix}-adaptive-{k}",
             f"{about}, {len(shares)} stages, all of them cost {total:g} errors",
             data,
-            _prices(shares, total),
+            tuple(round(total * share / sum(shares), 10) for share in shares),
             _record=load,
         )
         for k, total in enumerate(PRICES, start=1)

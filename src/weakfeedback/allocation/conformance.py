@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.allocation.world import AllocationWorld, GradualWorld, reaches
-from weakfeedback.contract.typing import AllocationPolicy, Problem, Rng
+from weakfeedback.contract.steps import Steps
+from weakfeedback.contract.typing import Problem, Rng
 
 # A recorded row: Q, the optimal value, whether outcomes are rewards, then mu, theta and the outcomes of K arms.
 HEAD = 3
@@ -27,10 +28,10 @@ class Script(AllocationWorld):
         self.served += 1
 
 
-class Protocol:
-    """Draw, decide, show and learn as separate steps."""
+class Protocol(Steps):
+    """The steps of an allocation."""
 
-    decides = "select"  # the method that returns the decision
+    replays = Script
 
     def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
         """Return the hidden data of ``rounds`` rounds."""
@@ -43,21 +44,9 @@ class Protocol:
             row[:] = [world.Q, world.value, world.reward, *world.mu, *world.theta, *outcomes]
         return rows
 
-    def script(self, hidden: np.ndarray) -> Script:
-        """Return a world that replays recorded data."""
-        return Script(hidden)
-
-    def decide(self, policy: AllocationPolicy, rng: Rng) -> Any:
-        """Ask for the allocation."""
-        return policy.select(rng)
-
     def show(self, row: np.ndarray, allocation: np.ndarray) -> Any:
         """Return what the policy may see of a row."""
         return np.where(self._visible(row, allocation), self._outcomes(row), 0.0)
-
-    def learn(self, policy: AllocationPolicy, allocation: np.ndarray, seen: Any, rng: Rng) -> None:
-        """Give the feedback of a decision."""
-        policy.update(allocation, seen, rng)
 
     def scramble(self, row: np.ndarray, allocation: np.ndarray, rng: Rng) -> Any:
         """Return another row that looks the same to the policy: censored outcomes are redrawn."""
@@ -92,10 +81,10 @@ class GradualScript(GradualWorld):
         self.served += 1
 
 
-class GradualProtocol:
+class GradualProtocol(Steps):
     """The same for arms that respond gradually."""
 
-    decides = "select"  # the method that returns the decision
+    replays = GradualScript
 
     def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
         """Return the hidden data of ``rounds`` rounds."""
@@ -107,23 +96,11 @@ class GradualProtocol:
             rows.append([problem.arms, world.Q, *world.curves.ravel(), *hidden])
         return np.array(rows)
 
-    def script(self, hidden: np.ndarray) -> GradualScript:
-        """Return a world that replays recorded data."""
-        return GradualScript(hidden)
-
-    def decide(self, policy: AllocationPolicy, rng: Rng) -> Any:
-        """Ask for the allocation."""
-        return policy.select(rng)
-
     def show(self, row: np.ndarray, allocation: np.ndarray) -> Any:
         """Return what the policy may see of a row."""
         world, seen = GradualScript(row[None]), np.empty(allocation.size)
         world.show(allocation, row[-allocation.size :], seen)
         return seen
-
-    def learn(self, policy: AllocationPolicy, allocation: np.ndarray, seen: Any, rng: Rng) -> None:
-        """Give the feedback of a decision."""
-        policy.update(allocation, seen, rng)
 
     def scramble(self, row: np.ndarray, allocation: np.ndarray, rng: Rng) -> Any:
         """Return another row that looks the same to the policy: what decides is redrawn on its side of the curve."""

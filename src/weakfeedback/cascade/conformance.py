@@ -5,28 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.contract.typing import Policy, Problem, Rng
+from weakfeedback.contract.steps import Rows, Steps
+from weakfeedback.contract.typing import Problem, Rng
 from weakfeedback.kernels.loops import disagreements
 
 
-class Rows:
-    """A world that replays given rows (y, y1, ..., yK)."""
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self.rows = rows
-        self.served = 0
-
-    def begin(self, rng: Rng) -> None:
-        """Nothing to prepare."""
-
-    def draw(self, rng: Rng) -> int:
-        """Return the next row."""
-        self.served += 1
-        return self.served - 1
-
-
 class Script(Rows):
-    """The same, showing the outputs up to an arm and selling the truth."""
+    """A world that replays rows (y, y1, ..., yK), showing the outputs up to an arm and selling the truth."""
 
     def __init__(self, rows: np.ndarray) -> None:
         super().__init__(rows)
@@ -43,10 +28,9 @@ class Script(Rows):
         return self.rows[row, 0]
 
 
-class Recorded:
+class Recorded(Steps):
     """What is recorded of a problem whose rounds are rows."""
 
-    decides = "select"  # the method that returns the decision
     # the same feedback as pairs, for callers with their own comparison
     pair_methods: tuple[str, ...] = ("update_pairs",)
 
@@ -58,23 +42,13 @@ class Recorded:
 
 
 class Protocol(Recorded):
-    """Draw, decide, show and learn as separate steps."""
+    """The steps of a cascade."""
 
-    def script(self, hidden: np.ndarray) -> Script:
-        """Return a world that replays recorded data."""
-        return Script(hidden)
-
-    def decide(self, policy: Policy, rng: Rng) -> int:
-        """Ask for the arm."""
-        return policy.select(rng)
+    replays = Script
 
     def show(self, row: Any, arm: int) -> Any:
         """Return what the policy may see of a row."""
         return row[1 : arm + 2].copy()
-
-    def learn(self, policy: Policy, arm: int, seen: Any, rng: Rng) -> Any:
-        """Give the feedback of a decision."""
-        policy.update(arm, seen, rng)
 
     def learn_pairs(self, policy: Any, arm: int, seen: Any, rng: Rng, size: int) -> Any:
         """Give the same feedback as a ``size`` x ``size`` matrix of disagreements, or of movements of numbers."""

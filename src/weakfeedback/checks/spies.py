@@ -4,21 +4,16 @@ import copy
 from typing import Any
 
 from weakfeedback.checks.case import copy_of
+from weakfeedback.contract.steps import Wrapper
 
 
-class Late:
+class Late(Wrapper):
     """Wraps a policy and forwards feedback some rounds late."""
 
     def __init__(self, policy: Any, delay: int) -> None:
-        self._policy, self._delay = policy, delay
+        super().__init__(policy)
+        self._delay = delay
         self._waiting: list[tuple[Any, Any]] = []
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        return type(self._policy)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._policy, name)
 
     def update(self, *feedback: Any, **truth: Any) -> None:
         """Queue the feedback and forward the oldest."""
@@ -26,22 +21,19 @@ class Late:
         self._waiting.append(([copy_of(one) for one in taught], copy.deepcopy(truth)))
         if len(self._waiting) > self._delay:
             oldest, told = self._waiting.pop(0)
-            self._policy.update(*oldest, rng, **told)
+            self.wrapped.update(*oldest, rng, **told)
 
 
-class Spy:
+class Spy(Wrapper):
     """Wraps a policy and records its decisions."""
 
     def __init__(self, policy: Any, decides: str) -> None:
+        super().__init__(policy)
         self.decisions: list[Any] = []
-        self._policy, self._decides = policy, decides
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        return type(self._policy)
+        self._decides = decides
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._policy, name)
+        method = getattr(self.wrapped, name)
         if name != self._decides:
             return method
 

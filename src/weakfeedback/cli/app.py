@@ -228,8 +228,7 @@ def _run(experiment: UserExperiment, folder: Path, command: str, **ways: Any) ->
 
 @app.command()
 def demo(
-    out: Annotated[Path, option("DIR", "Where to write.")] = Path("results/demo"),
-    workers: Workers = None,
+    out: Annotated[Path, option("DIR", "Where to write.")] = Path("results/demo"), workers: Workers = None
 ) -> None:
     """See it work: a cascade that learns without labels, four policies compared on a page, a promise on real answers.
 
@@ -263,8 +262,7 @@ def demo(
 @app.command()
 def reproduce(
     more: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="", hidden=True, autocompletion=completion.experiments),
+        list[str] | None, typer.Argument(metavar="", hidden=True, autocompletion=completion.experiments)
     ] = None,
     quick: Annotated[bool, flag("--quick", "A tenth of the replications, at least 5.")] = False,
     only: Annotated[
@@ -317,10 +315,7 @@ def reproduce(
 
 
 @app.command()
-def report(
-    folder: Annotated[Path, argument("DIR", "What a run wrote.")],
-    json: Json = False,
-) -> None:
+def report(folder: Annotated[Path, argument("DIR", "What a run wrote.")], json: Json = False) -> None:
     """Build the page and the figures again from stored results; nothing is simulated.
 
     Examples:
@@ -373,11 +368,7 @@ def check(
     ],
     setting: Annotated[
         str,
-        option(
-            "NAME",
-            "The setting whose protocol the policy follows.",
-            autocompletion=completion.settings,
-        ),
+        option("NAME", "The setting whose protocol the policy follows.", autocompletion=completion.settings),
     ],
     max_seconds: Annotated[float, option("S", "Give up after S seconds.", min=1.0)] = 300.0,
 ) -> None:
@@ -455,10 +446,7 @@ def radio(
     ] = None,
     max_slots: Annotated[
         int | None,
-        option(
-            "N",
-            "End after N slots, settled or not: 200000, or 10000 for policies that never settle.",
-        ),
+        option("N", "End after N slots, settled or not: 200000, or 10000 for policies that never settle."),
     ] = None,
     max_seconds: Annotated[float, option("S", "End after S seconds, settled or not.")] = 300.0,
     json: Json = False,
@@ -502,20 +490,8 @@ def radio(
 @app.command("replay")
 def replay_log(
     log: Annotated[str, argument("LOG", "A CSV, Parquet or JSON Lines file.")],
-    models: Annotated[
-        str,
-        option(
-            "NAMES",
-            "The columns of the models, by commas.",
-        ),
-    ],
-    prices: Annotated[
-        str,
-        option(
-            "NUMBERS",
-            "What a call of each costs, by commas.",
-        ),
-    ],
+    models: Annotated[str, option("NAMES", "The columns of the models, by commas.")],
+    prices: Annotated[str, option("NUMBERS", "What a call of each costs, by commas.")],
     reference: Annotated[str | None, option("NAME", "The model to agree with; the last by default.")] = None,
     agree: Annotated[float | None, option("SHARE", "The share of answers as the reference's.")] = None,
     budget: Annotated[float | None, option("B", "Or: money a request.")] = None,

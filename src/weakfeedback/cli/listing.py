@@ -154,13 +154,9 @@ def in_words(found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
         yield from _list_missing(rows)
 
 
-def _setting_lines(row: dict[str, Any], width: int) -> Iterator[str]:
+def _named_lines(row: dict[str, Any], width: int) -> Iterator[str]:
     yield from _wrap_words(f"  {row['name']:<{width}}  ", row["summary"])
-
-
-def _policy_lines(row: dict[str, Any], width: int) -> Iterator[str]:
-    yield from _wrap_words(f"  {row['name']:<{width}}  ", row["summary"])
-    if row["options"]:
+    if row.get("options"):
         yield from _wrap_words(f"{'':<{width + 4}}options: ", _options(row))
 
 
@@ -190,8 +186,8 @@ def plan_lines(row: dict[str, Any], cost: str) -> Iterator[str]:
 
 
 _LINES: dict[str, Callable[[dict[str, Any], int], Iterator[str]]] = {
-    "settings": _setting_lines,
-    "policies": _policy_lines,
+    "settings": _named_lines,
+    "policies": _named_lines,
     "instances": _instance_lines,
     "experiments": _experiment_lines,
 }

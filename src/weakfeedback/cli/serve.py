@@ -282,14 +282,10 @@ def run(
     try:
         work = serve_now(settings, options, ready=ready, extensions=extensions, patience=patience)
         return int(run_loop(work))
-    except ConfigError as error:
-        raise Stop(str(error)) from None
-    except OwnedElsewhere as error:
+    except (ConfigError, OwnedElsewhere, OSError) as error:
         raise Stop(str(error)) from None
     except JournalError as error:
         raise Stop(str(error), status=1) from None
-    except OSError as error:
-        raise Stop(str(error)) from None
 
 
 def run_loop(work: Any) -> Any:

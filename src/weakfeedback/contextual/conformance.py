@@ -8,58 +8,46 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.contract.typing import ContextualPolicy, Rng
+from weakfeedback.contract.steps import Rows, Steps
+from weakfeedback.contract.typing import Rng
 from weakfeedback.kernels.loops import disagreements
 
 
-class Script:
+class Script(Rows):
     """A world that replays recorded rounds."""
 
-    def __init__(self, rounds: np.ndarray) -> None:
-        self.rounds = rounds
-        self.phi = rounds["phi"]
-        self.served = 0
+    def __init__(self, rows: np.ndarray) -> None:
+        super().__init__(rows)
+        self.phi = rows["phi"]
 
-    def begin(self, rng: Rng) -> None:
-        """Nothing to prepare."""
-
-    def draw(self, phi: np.ndarray, outputs: np.ndarray, rng: Rng) -> int:
+    def draw(self, phi: np.ndarray, outputs: np.ndarray, rng: Rng) -> int:  # type: ignore[override]
         """Write the next context and its outputs, or its disagreements; return its number."""
-        record = self.rounds[self.served]
+        record = self.rows[self.served]
         phi[:] = record["phi"]
         outputs[:] = record["outputs" if outputs.ndim == 1 else "differ"]
-        self.served += 1
-        return self.served - 1
+        return super().draw(rng)
 
     def truth(self, row: Any) -> Any:
         """Return the truth of a round."""
-        return self.rounds["truth"][row]
+        return self.rows["truth"][row]
 
     def regret(self, row: Any, arm: int) -> Any:
         """Return the regret of an arm in a round."""
-        return self.rounds["regret"][row, arm]
+        return self.rows["regret"][row, arm]
 
     def loss(self, row: Any, arm: int) -> Any:
         """Return the error probability of an arm in a round."""
-        return self.rounds["loss"][row, arm]
+        return self.rows["loss"][row, arm]
 
 
-class Announced:
+class Announced(Steps):
     """A round that begins with its context."""
 
-    decides = "select"  # the method that returns the decision
-
-    def script(self, hidden: np.ndarray) -> Script:
-        """Return a world that replays recorded data."""
-        return Script(hidden)
+    replays = Script
 
     def announce(self, row: Any) -> tuple[Any, ...]:
         """The context, which a policy sees before it decides."""
         return (row["phi"].copy(),)
-
-    def decide(self, policy: ContextualPolicy, phi: np.ndarray, rng: Rng) -> int:
-        """Ask for the arm."""
-        return policy.select(phi, rng)
 
 
 class Protocol(Announced):

@@ -8,24 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.contract.steps import Wrapper
+
 
 class WritesToLoan(Exception):
     """A policy wrote to an array that it had borrowed."""
 
 
-class Lender:
+class Lender(Wrapper):
     """Wraps a policy and passes it read-only copies of its array arguments."""
 
     def __init__(self, policy: Any) -> None:
-        self._policy = policy
+        super().__init__(policy)
         self.lent: list[np.ndarray] = []  # the arrays lent in the last call
 
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        return type(self._policy)
-
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._policy, name)
+        found = getattr(self.wrapped, name)
         return self._lending(name, found) if callable(found) else found
 
     def _lending(self, name: str, method: Any) -> Any:
@@ -39,11 +37,11 @@ class Lender:
             except ValueError as error:
                 if not loans or "read-only" not in str(error):
                     raise
-                raise WritesToLoan(_words(type(self._policy), name, loans, error.__traceback__)) from None
+                raise WritesToLoan(_words(type(self.wrapped), name, loans, error.__traceback__)) from None
             for word, before, after in zip(words, given, arguments):
                 if isinstance(after, np.ndarray) and before.tobytes() != after.tobytes():
                     raise WritesToLoan(
-                        f"{type(self._policy).__name__}.{name}() changes its argument {word!r}, which is lent read-only"
+                        f"{type(self.wrapped).__name__}.{name}() changes its argument {word!r}, which is lent read-only"
                     )
             return result
 

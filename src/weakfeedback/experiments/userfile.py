@@ -148,7 +148,8 @@ def _experiment(
     if (file.instance is None) == (file.problem is None):
         given = "both" if file.problem is not None else "neither"
         raise ValueError(f"give either instance (a name) or a [problem] table, got {given}")
-    rows = len(mark_rounds(file.marks, file.horizon)) if _is_small(file.marks) else LIMIT_ROWS
+    small = isinstance(file.marks, list) or file.marks <= LIMIT_ROWS
+    rows = len(mark_rounds(file.marks, file.horizon)) if small else LIMIT_ROWS
     rows *= file.replications * len(file.policies) * times
     if rows > LIMIT_ROWS:
         values = f", {counted(times, 'value')}" if times > 1 else ""
@@ -245,10 +246,6 @@ def _takes(setting: str, entry: PolicyEntry, option: str, allow_code: bool) -> b
     if _is_code(entry.policy):
         return option in _import_policy(entry.policy, allow_code).option_names()
     return setting in SETTINGS and option in SETTINGS[setting].option_names(entry.policy)
-
-
-def _is_small(marks: int | list[int]) -> bool:
-    return isinstance(marks, list) or marks <= LIMIT_ROWS
 
 
 def _form(file: ExperimentFile) -> Form:

@@ -72,7 +72,8 @@ def _write_rows(swept: Swept, path: Path) -> None:
     names = [name for name in rows.columns if rows[name].dtype == object]
     table = pa.Table.from_pandas(rows.astype(dict.fromkeys(names, "category")), preserve_index=False)
     words = {word.decode(): value.decode() for word, value in (table.schema.metadata or {}).items()}
-    about = json.dumps({"key": swept.key, "values": [_as_word(value) for value in swept.values]})
+    values = [value if _are_numbers([value]) else _text(value) for value in swept.values]
+    about = json.dumps({"key": swept.key, "values": values})
     write_atomically(path, writer_of(table, {**words, WORD: about}))
 
 
@@ -143,10 +144,6 @@ def _file_name(word: str) -> str:
 
 def _are_numbers(values: Sequence[Any]) -> bool:
     return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
-
-
-def _as_word(value: Any) -> Any:
-    return value if _are_numbers([value]) else _text(value)
 
 
 def _text(value: Any) -> str:

@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     from weakfeedback.journal.log import Log as Log
     from weakfeedback.journal.opening import open_store as open_store
     from weakfeedback.journal.sql import SqlStore as SqlStore
+    from weakfeedback.journal.sql import Store as Store
     from weakfeedback.journal.sqlite import SqliteStore as SqliteStore
     from weakfeedback.journal.store import Floor as Floor
     from weakfeedback.journal.store import Learner as Learner
     from weakfeedback.journal.store import Snapshot as Snapshot
-    from weakfeedback.journal.store import Store as Store
 
 # by module, its names; for type checkers the same above, which a test compares
 _HOMES = {
     "events": "ENDS Event JournalError OwnedElsewhere OwnershipLost SecondEnd SecondKey StoreUnavailable",
     "log": "Log",
     "opening": "open_store",
-    "sql": "SqlStore",
+    "sql": "SqlStore Store",
     "sqlite": "SqliteStore",
-    "store": "Floor Learner Snapshot Store",
+    "store": "Floor Learner Snapshot",
 }
 __getattr__, __dir__ = importing(__name__, _HOMES)
 __all__ = __dir__()

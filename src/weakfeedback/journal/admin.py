@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from weakfeedback.journal.events import Event, JournalError
-from weakfeedback.journal.store import Learner, Store
+from weakfeedback.journal.sql import Store
+from weakfeedback.journal.store import Learner
 
 
 def copy_store(source: Store, target: Store) -> int:

@@ -1,29 +1,15 @@
 """The fold of a journal: each event is applied again to what decides, and must come out as it was logged.
 
 There is one function for each kind of event. Every other kind is an alteration, such as new prices, which the object
-itself knows by its name.
+itself knows by its name. The methods that make a logged body again are those of `weakfeedback.live.core.Core`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from weakfeedback.journal.events import Event, JournalError
-
-
-class Folded(Protocol):
-    """Something that events can be applied to; the methods return the body made again."""
-
-    opening: str  # the kind of the event that opens a decision
-
-    def reopen(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]: ...
-    def relearn(self, id: int, body: dict[str, Any]) -> dict[str, Any]: ...
-    def retell(self, id: int, body: dict[str, Any]) -> dict[str, Any]: ...
-    def close(self, ids: list[int], cost: float, kind: str) -> list[int]: ...
-    def skip(self, start: int, every: int) -> None: ...
-    def alter(self, kind: str, body: dict[str, Any]) -> dict[str, Any]: ...
-    def overrule(self, kind: str, id: int, body: dict[str, Any]) -> None: ...
 
 
 def apply(core: Any, event: Event, same: bool, where: str) -> str | None:
@@ -58,14 +44,6 @@ def _open(core: Any, event: Event) -> Compared:
     return (made, event.body) if id == event.decision else (id, event.decision)
 
 
-def _learn(core: Any, event: Event) -> Compared:
-    return core.relearn(event.decision, event.body), event.body
-
-
-def _tell(core: Any, event: Event) -> Compared:
-    return core.retell(event.decision, event.body), event.body
-
-
 def _close(core: Any, event: Event) -> Compared:
     if not core.close([event.decision], event.body.get("cost", 0.0), event.kind):
         raise LookupError(f"decision {event.decision} is not pending")
@@ -82,8 +60,8 @@ def _alter(core: Any, event: Event) -> Compared:
 
 
 KINDS: dict[str, Callable[[Any, Event], Compared]] = {
-    "feedback": _learn,
-    "tell": _tell,
+    "feedback": lambda core, event: (core.relearn(event.decision, event.body), event.body),
+    "tell": lambda core, event: (core.retell(event.decision, event.body), event.body),
     "cancel": _close,
     "expire": _close,
     "resume": _skip,

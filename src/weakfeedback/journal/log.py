@@ -9,7 +9,7 @@ from typing import Any
 from weakfeedback.journal.events import JournalError, Row, make_row
 from weakfeedback.journal.locks import InterruptSafeLock
 from weakfeedback.journal.owner import check_process
-from weakfeedback.journal.store import Store
+from weakfeedback.journal.sql import Store
 
 PATIENCE = 1.0  # seconds; after an exception at a bad moment the end of a write may never be signalled
 PAUSE, PAUSES = 0.001, 20

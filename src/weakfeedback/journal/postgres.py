@@ -209,7 +209,8 @@ class PostgresStore(SqlStore):
                 # a store of an earlier version
                 if self._all("SELECT to_regclass('event_open') IS NULL")[0][0]:
                     self._copy_checked()
-                self._own(self._add_index, member)
+                index = _OPEN_INDEX.replace("INDEX", "INDEX IF NOT EXISTS")
+                self._own(lambda: self._all(index), member)
                 self._note_package()
         self._run(lambda: self._consistent(self._check_ends))
 
@@ -219,9 +220,6 @@ class PostgresStore(SqlStore):
         names = psycopg.sql.SQL("SET search_path = {}, pg_temp").format(psycopg.sql.Identifier(self._schema))
         database.execute(names)
         database.adapters.register_loader("text", _Bytes)
-
-    def _add_index(self) -> None:
-        self._all(_OPEN_INDEX.replace("INDEX", "INDEX IF NOT EXISTS"))
 
     def _copy_checked(self) -> None:
         """Copy a store of an earlier version into a schema beside it before it is changed, and read all of the copy."""
@@ -279,7 +277,7 @@ class PostgresStore(SqlStore):
             for table in COPIED
         )
 
-    def _own(self, first: Callable[[], None], member: tuple[int, str] | None) -> None:
+    def _own(self, first: Callable[[], object], member: tuple[int, str] | None) -> None:
         """Begin a new epoch, which ends the epochs of all earlier owners; a member lets those of others be."""
 
         def begin() -> int:

@@ -9,26 +9,19 @@ import contextlib
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from weakfeedback._version import __version__
-from weakfeedback.journal.events import Event, JournalError
-from weakfeedback.journal.store import Learner, Snapshot, Store
+from weakfeedback.journal.events import JournalError
+from weakfeedback.journal.sql import Store
+from weakfeedback.journal.store import Learner, Snapshot
 
 FREE = ("package", "state/timeout")  # fields that may differ between two runs of one learner
 
 
-class Fold(Protocol):
-    """A state that events are folded into."""
-
-    def apply(self, event: Event, same: bool, where: str) -> str | None:
-        """Apply an event; return a line about it if the logged decision stands against the one made now."""
-
-    def picture(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-
-
-Make = Callable[[dict[str, Any], int, int | None], Any]  # body, seq, time of the first event -> Fold
+# Body, seq and time of the first event -> a state with ``apply(event, same, where)``, which returns a line if the
+# logged decision stands against the one made now, and ``picture()``, everything as plain data.
+Make = Callable[[dict[str, Any], int, int | None], Any]
 
 
 @dataclass

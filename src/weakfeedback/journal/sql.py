@@ -31,7 +31,7 @@ from weakfeedback.journal.events import (
 )
 from weakfeedback.journal.locks import InterruptSafeLock
 from weakfeedback.journal.owner import check_process
-from weakfeedback.journal.store import Floor, Learner, Snapshot, Store
+from weakfeedback.journal.store import Floor, Learner, Snapshot
 
 T = TypeVar("T")
 Tails = dict[int, tuple[int, int]]
@@ -433,7 +433,7 @@ class SqlStore(ABC):
 
     # Whole stores
 
-    def fill(self, source: Store) -> int:
+    def fill(self, source: "SqlStore") -> int:
         """Store everything in ``source`` in one transaction; return the number of events. This store must be empty."""
 
         def work() -> int:
@@ -448,7 +448,7 @@ class SqlStore(ABC):
 
         return self._run(all_or_nothing)
 
-    def _fill(self, source: Store, learner: Learner) -> int:
+    def _fill(self, source: "SqlStore", learner: Learner) -> int:
         self._add_learner(learner)
         floor = source.floor(learner.id)
         if floor.seq:
@@ -601,3 +601,6 @@ def no_learner(place: str) -> JournalError:
 
 def _decoded(text: object) -> str:
     return text.decode(errors="replace") if isinstance(text, bytes) else ""
+
+
+Store = SqlStore  # every store keeps its tables in SQL

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.live import persistence
 from weakfeedback.live.allocation_report import AllocationReport, history_table, make_allocation_report
 from weakfeedback.live.errors import UnknownDecision
-from weakfeedback.live.form import from_state
 from weakfeedback.live.games.allocation import OTHER, AllocationCounts, AllocationGame, arm_names
 from weakfeedback.live.live import Live
 from weakfeedback.live.report import counted
@@ -245,28 +242,3 @@ class Allocator(Live):
                 *(game.names, view.kept.values()),
             )
         )
-
-    # -- saving
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        policy: Any = None,
-        compiled: bool = False,
-        fresh_ids: bool = False,
-    ) -> Allocator:
-        """Return the allocator that was saved to ``path``; it decides as if it had never stopped.
-
-        A policy that was given as an object may have options that are not in the file: pass a fresh object. A file that
-        cannot be used raises `StateError`. ``fresh_ids`` as for `Cascade.load`.
-        """
-        found: Allocator = persistence.load(cls, path, {}, policy, compiled, fresh_ids)
-        return found
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any], *, policy: Any = None, compiled: bool = False) -> Allocator:
-        """Return the allocator that gave ``state``. See `load`."""
-        found: Allocator = from_state(cls, state, {}, policy, compiled)
-        return found

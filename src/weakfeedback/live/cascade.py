@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ import numpy as np
 from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
 from weakfeedback.cascade.movement import Calibration
-from weakfeedback.live import persistence
 from weakfeedback.live.adaptive_report import AdaptiveReport, adaptive_explanation, make_adaptive_report
 from weakfeedback.live.answers import (
     Comparer,
@@ -45,7 +43,7 @@ from weakfeedback.live.audits import (
 from weakfeedback.live.cascade_report import CascadeReport, explanation, make_report
 from weakfeedback.live.core import PENDING_LIMIT
 from weakfeedback.live.errors import Refused
-from weakfeedback.live.form import Form, from_state
+from weakfeedback.live.form import Form
 from weakfeedback.live.game import EXPLAINED, View
 from weakfeedback.live.games.adaptive import SETTING, AdaptiveGame, in_table
 from weakfeedback.live.games.cascade import (
@@ -72,7 +70,6 @@ from weakfeedback.live.live import Live
 from weakfeedback.live.numbers import Squared, check_metric, loss_of
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
 from weakfeedback.live.promise_report import PromiseCertificate, PromiseReport, promise_explanation
-from weakfeedback.live.report import counted
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.steps import StepByStep
@@ -316,9 +313,6 @@ class Cascade(Promises, StepByStep, Live, Rounds):
     @classmethod
     def _setting(cls, body: Any) -> str:
         return SETTING if "setting" in body else CascadeGame.setting
-
-    def __repr__(self) -> str:
-        return repr_of(self, self._noun)
 
     # -- one sample at a time
 
@@ -721,53 +715,6 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         if self._source is not None and self._source.asynchronous and not awaits:
             raise ValueError("label is asynchronous: use `await cascade.acall(x)`")
 
-    # -- saving
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        stages: Sequence[Any] | int,
-        *,
-        policy: Any = None,
-        combine: Callable[[list[Any]], Any] | None = None,
-        compare: Callable[[Any, Any], Any] | None = None,
-        metric: Metric | None = None,
-        label: Callable[..., Any] | None = None,
-        compiled: bool = False,
-        fresh_ids: bool = False,
-    ) -> Cascade:
-        """Return the cascade that was saved to ``path``; it decides as if it had never stopped.
-
-        The stages, ``combine``, ``compare``, ``metric`` and ``label`` are code and not in the file: pass them again. So
-        is a policy of your own: pass a fresh object. A file that cannot be used raises `StateError`.
-
-        The file does not record ids that were issued after it was written. If there may be any (after a crash, or if
-        a second object was loaded from the same file), pass ``fresh_ids=True``: ids then continue after a random gap,
-        so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
-        """
-        code = {"stages": stages, "combine": combine, "compare": compare, "metric": metric, "label": label}
-        found: Cascade = persistence.load(cls, path, code, policy, compiled, fresh_ids)
-        return found
-
-    @classmethod
-    def from_state(
-        cls,
-        state: dict[str, Any],
-        stages: Sequence[Any] | int | None = None,
-        *,
-        policy: Any = None,
-        combine: Callable[[list[Any]], Any] | None = None,
-        compare: Callable[[Any, Any], Any] | None = None,
-        metric: Metric | None = None,
-        label: Callable[..., Any] | None = None,
-        compiled: bool = False,
-    ) -> Cascade:
-        """Return the cascade that gave ``state``; if ``stages`` is left out, they run elsewhere. See `load`."""
-        code = {"stages": stages, "combine": combine, "compare": compare, "metric": metric, "label": label}
-        found: Cascade = from_state(cls, state, code, policy, compiled)
-        return found
-
 
 def decides_within(policy: Any, options: dict[str, Any]) -> bool:
     """Return whether a policy (a name or an object) decides after every answer.
@@ -823,10 +770,3 @@ def settled_at(view: View, stepwise: bool) -> int:
     if counts.moved is not None:
         return first_passing(view.terms.costs, counts.moved.means(counts.compared))
     return stop_by_means(view.terms.costs, counts.differed, counts.compared)
-
-
-def repr_of(live: Any, noun: str) -> str:
-    """Return what ``repr`` says of a cascade or a router; of a closed one too."""
-    core = live._core
-    stages, rounds = counted(len(live._stages), noun), counted(core.counts.rounds, "round")
-    return f"<{live.kind} of {stages}, {core.label}, {rounds}>"

@@ -12,15 +12,7 @@ import numpy as np
 from weakfeedback.cascade.certificate import FIRST, NEVER, Certificate, certify
 from weakfeedback.cascade.movement import PROMISE, Chain
 from weakfeedback.live.games.cascade import Counts
-from weakfeedback.live.report import (
-    Report,
-    against_last,
-    between,
-    counted,
-    disagreements,
-    percent,
-    wilson,
-)
+from weakfeedback.live.report import Report, against_last, between, counted, disagreements, percent, wilson
 from weakfeedback.stats import add_up
 from weakfeedback.words import STAGES, Words
 
@@ -307,11 +299,7 @@ def stop_at(words: Words, id: int, arm: int, K: int, policy: str) -> str:
 
 
 def why_there(
-    words: Words,
-    arm: int,
-    K: int,
-    pressure: Callable[[int, int], float],
-    sentence: Callable[[int, int], str],
+    words: Words, arm: int, K: int, pressure: Callable[[int, int], float], sentence: Callable[[int, int], str]
 ) -> list[str]:
     """Say why a round stops at no stage before ``arm``, and calls none after it.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from weakfeedback.cascade.movement import Calibration
-from weakfeedback.live import persistence
 from weakfeedback.live.answers import (
     Comparer,
     Metric,
@@ -20,14 +18,14 @@ from weakfeedback.live.answers import (
     sorted_pairs,
 )
 from weakfeedback.live.audits import calibrated
-from weakfeedback.live.cascade import checked_terms, repr_of, settled_at
+from weakfeedback.live.cascade import checked_terms, settled_at
 from weakfeedback.live.cascade_report import make_report
 from weakfeedback.live.context_report import ContextualReport, context_explanation, make_context_report
 from weakfeedback.live.contexts import Contexts
 from weakfeedback.live.core import PENDING_LIMIT
 from weakfeedback.live.driver import Interpreted
 from weakfeedback.live.errors import Refused
-from weakfeedback.live.form import Form, from_state
+from weakfeedback.live.form import Form
 from weakfeedback.live.game import View
 from weakfeedback.live.games.cascade import Answer, Counts, Decision, Terms, prices_body
 from weakfeedback.live.games.comparing import content_of_pairs, warm_body
@@ -162,9 +160,6 @@ class ContextualCascade(Live, Rounds):
     def _form(cls, body: Any) -> Form:
         numeric = isinstance(body, dict) and "numbers" in body
         return ContextualGame.of_numbers if numeric else ContextualGame.form
-
-    def __repr__(self) -> str:
-        return repr_of(self, self._noun)
 
     @property
     def policy(self) -> Any:
@@ -354,59 +349,3 @@ class ContextualCascade(Live, Rounds):
         return context_explanation(
             int(id), record, terms.stage_costs, terms.error_cost, self._label, how, self._words, apart
         )
-
-    # -- saving
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        stages: Sequence[Any] | int,
-        *,
-        features: Any = None,
-        policy: Any = None,
-        combine: Callable[[list[Any]], Any] | None = None,
-        compare: Callable[[Any, Any], Any] | None = None,
-        metric: Metric | None = None,
-        compiled: bool = False,
-        fresh_ids: bool = False,
-    ) -> ContextualCascade:
-        """Return the cascade that was saved to ``path``; it decides as if it had never stopped.
-
-        The stages, ``combine``, ``compare``, ``metric`` and a feature map of your own are code and not in the file:
-        pass them again. So is a policy of your own: pass a fresh object. A file that cannot be used raises
-        `StateError`. ``fresh_ids`` as for `Cascade.load`.
-        """
-        code = {
-            "stages": stages,
-            "features": features,
-            "combine": combine,
-            "compare": compare,
-            "metric": metric,
-        }
-        found: ContextualCascade = persistence.load(cls, path, code, policy, compiled, fresh_ids)
-        return found
-
-    @classmethod
-    def from_state(
-        cls,
-        state: dict[str, Any],
-        stages: Sequence[Any] | int | None = None,
-        *,
-        features: Any = None,
-        policy: Any = None,
-        combine: Callable[[list[Any]], Any] | None = None,
-        compare: Callable[[Any, Any], Any] | None = None,
-        metric: Metric | None = None,
-        compiled: bool = False,
-    ) -> ContextualCascade:
-        """Return the cascade that gave ``state``; if ``stages`` is left out, they run elsewhere. See `load`."""
-        code = {
-            "stages": stages,
-            "features": features,
-            "combine": combine,
-            "compare": compare,
-            "metric": metric,
-        }
-        found: ContextualCascade = from_state(cls, state, code, policy, compiled)
-        return found

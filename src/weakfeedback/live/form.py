@@ -99,6 +99,19 @@ def from_state(cls: Any, state: Any, code: dict[str, Any], policy: Any, compiled
     return made_again(cls, body, code, policy, compiled, "the state")
 
 
+def code_of(form: Form, called: tuple[Any, ...], named: dict[str, Any], needed: bool) -> dict[str, Any]:
+    """Return what no state holds, by name, None where it is left out; TypeError for what the object does not take."""
+    first, named_only = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    allowed: list[inspect.Parameter] = []
+    for one in form.arguments:
+        if one.role != "data":
+            empty = inspect.Parameter.empty if needed and not allowed else None
+            allowed.append(inspect.Parameter(one.name, named_only if allowed else first, default=empty))
+    bound = inspect.Signature(allowed).bind(*called, **named)
+    bound.apply_defaults()
+    return bound.arguments
+
+
 def arguments_in(form: Form, body: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that a state holds, without the options of the policy; also code that it can make."""
     found = {}

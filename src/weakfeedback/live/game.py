@@ -126,3 +126,27 @@ class Game(Protocol):
 
     def restore(self, body: dict[str, Any]) -> tuple[Any, Any, Mapping[int, Any]]:
         """Return counts, terms and what is kept from a state, or raise `StateError`."""
+
+
+class Plain:
+    """What most games have in common: no context, decisions stored as they are, cancelling counts nothing."""
+
+    opening = "decide"
+    stepwise = spares = cancelling_learns = False
+    teaching_draws = True
+    in_order: tuple[str, ...] = ()
+    keeps = EXPLAINED
+    scratch: Collection[str] | None = None
+    refuses: Mapping[str, str] = {}
+    alters: Mapping[str, Alter] = {}
+    resize: Any = None
+    wants: Any = None
+
+    def drop(self, decided: Any, cost: float, counts: Any) -> Any:
+        return None
+
+    def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
+        return ()
+
+    def encode(self, decided: Any) -> Any:
+        return decided

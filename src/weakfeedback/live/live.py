@@ -13,7 +13,7 @@ from weakfeedback.live import persistence, storage
 from weakfeedback.live.core import Core
 from weakfeedback.live.driver import driver_of
 from weakfeedback.live.errors import Refused, UnknownDecision
-from weakfeedback.live.form import Form, origin_of
+from weakfeedback.live.form import Form, code_of, from_state, origin_of
 from weakfeedback.live.game import EXPLAINED
 from weakfeedback.live.hooks import Hook, Hooks
 from weakfeedback.live.storage import StateError
@@ -302,6 +302,44 @@ class Live:
                     f"{path} is not written, because it could not be loaded again: {error}"
                 ) from None
             storage.write(file, self.kind, body)
+
+    @classmethod
+    def load(
+        cls: type[Self],
+        path: str | os.PathLike[str],
+        *called: Any,
+        policy: Any = None,
+        compiled: bool = False,
+        fresh_ids: bool = False,
+        **code: Any,
+    ) -> Self:
+        """Return the object that was saved to ``path``; it decides as if it had never stopped.
+
+        The stages or models, ``combine``, ``compare``, ``metric``, ``label`` and ``features`` of your own are code and
+        not in the file: pass them again, the stages or models first, the others by name. So is a policy of your own:
+        pass a fresh object as ``policy``. A file that cannot be used raises `StateError`.
+
+        The file does not record ids that were issued after it was written. If there may be any (after a crash, or if
+        a second object was loaded from the same file), pass ``fresh_ids=True``: ids then continue after a random gap,
+        so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
+        """
+        given = code_of(cls.form, called, code, needed=True)
+        found: Self = persistence.load(cls, path, given, policy, compiled, fresh_ids)
+        return found
+
+    @classmethod
+    def from_state(
+        cls: type[Self],
+        state: dict[str, Any],
+        *called: Any,
+        policy: Any = None,
+        compiled: bool = False,
+        **code: Any,
+    ) -> Self:
+        """Return the object that gave ``state``; stages or models that are left out run elsewhere. See `load`."""
+        given = code_of(cls.form, called, code, needed=False)
+        found: Self = from_state(cls, state, given, policy, compiled)
+        return found
 
     # -- unsupported operations
 

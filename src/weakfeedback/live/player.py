@@ -6,9 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from weakfeedback.live import persistence
 from weakfeedback.live.errors import FeedbackConflict, UnknownDecision
-from weakfeedback.live.form import from_state
 from weakfeedback.live.games.player import IDLE, PlayerCounts, PlayerGame
 from weakfeedback.live.live import Live
 from weakfeedback.live.player_report import PlayerReport, make_player_report
@@ -240,7 +238,7 @@ class Player(Live):
         return found._back(missed) if found.rounds or found.pending else found
 
     @classmethod
-    def load(
+    def load(  # type: ignore[override]
         cls,
         path: str | os.PathLike[str],
         *,
@@ -257,21 +255,14 @@ class Player(Live):
         A policy that was given as an object may have options that are not in the file: pass a fresh object. A file that
         cannot be used raises `StateError`.
         """
-        found: Player = persistence.load(cls, path, {}, policy, compiled, False)
-        return found._back(missed)
+        return super().load(path, policy=policy, compiled=compiled)._back(missed)
 
     @classmethod
-    def from_state(
-        cls,
-        state: dict[str, Any],
-        *,
-        policy: Any = None,
-        compiled: bool = False,
-        missed: int = 0,
+    def from_state(  # type: ignore[override]
+        cls, state: dict[str, Any], *, policy: Any = None, compiled: bool = False, missed: int = 0
     ) -> Player:
         """Return the player that gave ``state``, as if it had never stopped unless it ``missed`` slots. See `load`."""
-        found: Player = from_state(cls, state, {}, policy, compiled)
-        return found._back(missed)
+        return super().from_state(state, policy=policy, compiled=compiled)._back(missed)
 
     def _back(self, missed: int | None) -> Player:
         """Return this player after the slots that it missed."""

@@ -15,6 +15,7 @@ from weakfeedback.lazy import Later
 from weakfeedback.live.answers import answers_of, fingerprint, labels_of
 from weakfeedback.live.audits import all_rows
 from weakfeedback.live.core import Core
+from weakfeedback.live.report import counted
 from weakfeedback.live.stages import Failed, Rows
 from weakfeedback.validate import integer
 
@@ -43,6 +44,11 @@ class Rounds:
     _source: Any = None  # of labels
     _unready: bool = False  # whether a plain call may be refused
     _failed: frozenset[int] = frozenset()  # stages of which was said that they failed
+
+    def __repr__(self) -> str:  # of a closed object too
+        core, kind = self._core, self._game.kind
+        stages, rounds = counted(len(self._stages), self._noun), counted(core.counts.rounds, "round")
+        return f"<{kind} of {stages}, {core.label}, {rounds}>"
 
     # -- one sample
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ import numpy as np
 
 from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
-from weakfeedback.live import persistence
 from weakfeedback.live.answers import (
     Comparer,
     Content,
@@ -27,11 +25,10 @@ from weakfeedback.live.answers import (
     sorted_pairs,
 )
 from weakfeedback.live.audits import audit_stage, rows_up_to, run_stages, teller
-from weakfeedback.live.cascade import repr_of
 from weakfeedback.live.changing import Changing, elsewhere_or_async
 from weakfeedback.live.core import ALONE
 from weakfeedback.live.errors import Refused, UnknownDecision
-from weakfeedback.live.form import Form, from_state
+from weakfeedback.live.form import Form
 from weakfeedback.live.game import View
 from weakfeedback.live.games.comparing import check_functions, content_of_pairs, warm_body
 from weakfeedback.live.games.context_router import POLICY as LOOKS
@@ -40,12 +37,7 @@ from weakfeedback.live.games.promise import PromiseCounts, salt_of
 from weakfeedback.live.games.promised_router import PromisedRouterGame
 from weakfeedback.live.games.router import RouterAnswer, RouterCounts, RouterGame, RouterTerms, terms_of
 from weakfeedback.live.live import Live
-from weakfeedback.live.looks import (
-    Looks,
-    looks_words,
-    refuse_context,
-    yield_reports,
-)
+from weakfeedback.live.looks import Looks, looks_words, refuse_context, yield_reports
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
 from weakfeedback.live.promise_report import PromiseCertificate, router_explanation
 from weakfeedback.live.rounds import Rounds
@@ -236,9 +228,6 @@ class Router(Changing, Promises, Looks, Live, Rounds):
     def _setting(cls, body: Any) -> str:
         return PromisedRouterGame.setting if "promise" in body else RouterGame.setting
 
-    def __repr__(self) -> str:
-        return repr_of(self, self._noun)
-
     # -- what can be seen
 
     @property
@@ -265,13 +254,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         return found
 
     async def acall(
-        self,
-        x: Any,
-        group: Any = None,
-        *,
-        context: Any = None,
-        prices: Any = None,
-        conversation: Any = None,
+        self, x: Any, group: Any = None, *, context: Any = None, prices: Any = None, conversation: Any = None
     ) -> RouterAnswer:
         """Answer for one sample, calling all models of the decision at once; synchronous models run in threads."""
         known = self.told_of(group, context, prices, conversation)
@@ -623,45 +606,6 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         Its comparisons are no longer open. Its price stays counted, and ``cost`` is shown as wasted in the report.
         """
         super().cancel(id, cost)
-
-    # -- saving
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        models: Sequence[Any] | int,
-        *,
-        policy: Any = None,
-        compare: Callable[[Any, Any], Any] | None = None,
-        metric: Metric | None = None,
-        compiled: bool = False,
-        fresh_ids: bool = False,
-    ) -> Router:
-        """Return the router that was saved to ``path``; it decides as if it had never stopped.
-
-        The models, ``compare`` and ``metric`` are code and not in the file: pass them again. So is a policy of your
-        own: pass a fresh object. A file that cannot be used raises `StateError`. ``fresh_ids`` as for `Cascade.load`.
-        """
-        code = {"models": models, "compare": compare, "metric": metric}
-        found: Router = persistence.load(cls, path, code, policy, compiled, fresh_ids)
-        return found
-
-    @classmethod
-    def from_state(
-        cls,
-        state: dict[str, Any],
-        models: Sequence[Any] | int | None = None,
-        *,
-        policy: Any = None,
-        compare: Callable[[Any, Any], Any] | None = None,
-        metric: Metric | None = None,
-        compiled: bool = False,
-    ) -> Router:
-        """Return the router that gave ``state``; if ``models`` is left out, they run elsewhere. See `load`."""
-        code = {"models": models, "compare": compare, "metric": metric}
-        found: Router = from_state(cls, state, code, policy, compiled)
-        return found
 
 
 def refuse_metric(metric: Any) -> None:

@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.contract.steps import Rows, Steps
 from weakfeedback.contract.typing import PlayerPolicy, Problem, Rng
 from weakfeedback.multiplayer.world import AWAKE
 
 IDLE = -1
 
 
-class Script:
+class Script(Rows):
     """A world that replays given rows: the order of the arms, then their rewards."""
 
     def __init__(self, rows: np.ndarray) -> None:
-        self.rows = rows
-        self.served = 0
+        super().__init__(rows)
         self.order = np.zeros(rows.shape[1] // 2, dtype=np.int64)
 
     def begin(self, rng: Rng) -> None:
@@ -24,17 +24,18 @@ class Script:
         for k in range(self.order.size):
             self.order[k] = int(self.rows[0, k])
 
-    def draw(self, rewards: np.ndarray, rng: Rng) -> None:
+    def draw(self, rewards: np.ndarray, rng: Rng) -> None:  # type: ignore[override]
         """Write the rewards of the next row."""
         for k in range(rewards.size):
             rewards[k] = self.rows[self.served, rewards.size + k]
         self.served += 1
 
 
-class Protocol:
+class Protocol(Steps):
     """Draw, decide, show and learn as separate steps; a decision is one arm for each player of a list."""
 
-    decides = "choose"  # the method that returns the decision
+    decides = "choose"
+    replays: Any = Script
 
     def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
         """Return the hidden data of ``rounds`` rounds: one row (order, rewards) each."""
@@ -47,10 +48,6 @@ class Protocol:
             row[: problem.arms] = world.order
             row[problem.arms :] = rewards
         return rows
-
-    def script(self, hidden: np.ndarray) -> Script:
-        """Return a world that replays recorded data."""
-        return Script(hidden)
 
     def decide(self, players: Sequence[PlayerPolicy], rngs: Sequence[Rng]) -> list[int]:
         """Ask every player for its arm."""
@@ -79,19 +76,15 @@ class Protocol:
         return other
 
 
-class OpenScript(Script):
+class OpenScript(Rows):
     """A world that replays the rows of an `OpenProtocol`; everybody plays in every slot."""
 
     def __init__(self, rows: np.ndarray) -> None:
-        self.rows = rows
-        self.served = 0
+        super().__init__(rows)
         arms = int(rows[0, 0])
         self.means = np.zeros((rows.shape[1] // arms - 1, arms))  # only its shape is read
         self.order = rows[0, 2 : 2 + arms].astype(np.int64)
         self.sensing = bool(rows[0, 1])
-
-    def begin(self, rng: Rng) -> None:
-        """Leave the order of the arms as it is."""
 
     def draw(self, rewards: np.ndarray, awake: np.ndarray, slot: int, rng: Rng) -> None:  # type: ignore[override]
         """Write the rewards of the next row."""
@@ -105,6 +98,8 @@ class OpenProtocol(Protocol):
 
     A row is K, whether collisions are sensed, the order of the arms, and the rewards of every player on every arm.
     """
+
+    replays = OpenScript
 
     def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
         """Return the hidden data of ``rounds`` rounds."""
@@ -121,10 +116,6 @@ class OpenProtocol(Protocol):
             everybody = np.broadcast_to(rewards, (N, K)).ravel()
             rows.append(np.concatenate(([K, world.sensing], world.order, everybody)))
         return np.array(rows)
-
-    def script(self, hidden: np.ndarray) -> Script:
-        """Return a world that replays recorded data."""
-        return OpenScript(hidden)
 
     def show(self, row: Any, arms: list[int]) -> Any:
         """Return what each player may see of a row: its reward and whether it collided."""

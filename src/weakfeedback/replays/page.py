@@ -95,10 +95,6 @@ def _share(value: float) -> str:
     return f"{100 * value:.1f}&nbsp;%"
 
 
-def _signed(points: float) -> str:
-    return f"{points:+.1f}".replace("-", "−")
-
-
 def _promise(found: Replay) -> str:
     way = found.promise
     words = found.limit
@@ -168,7 +164,7 @@ def _risk(found: Replay) -> str:
         return f"""<section class="card"><h2>The risk</h2><p class="big">at most {_share(way.differ)}</p><p>more wrong answers than
 {escape(found.reference)}. Whether {escape(found.reference)} is right is not known.</p>{worth}</section>"""
     more = 100 * (way.errors - alone.errors)
-    points = f"{abs(more):.1f}" if more < 0 else _signed(more)
+    points = f"{abs(more):.1f}" if more < 0 else f"{more:+.1f}"
     return f"""<section class="card"><h2>The risk</h2><p class="big">{points} <small>points {"fewer" if more < 0 else "more"} wrong than
 {escape(found.reference)}</small></p><p>{_share(way.errors)} wrong against {_share(alone.errors)}. It cannot be more than the
 {_share(way.differ)} that differ.</p>{worth}<p class="quiet">Past requests. If tomorrow's are harder, it calls {escape(found.reference)}

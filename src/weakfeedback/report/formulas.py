@@ -9,22 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_NAMES = (
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "eps",
-    "kappa",
-    "lambda",
-    "mu",
-    "xi",
-    "pi",
-    "rho",
-    "sigma",
-)
-GREEK = dict(zip((*_NAMES, "theta", "phi", "Delta"), "αβγδεεκλμξπρσθφΔ", strict=True))
+_NAMES = "alpha beta gamma delta epsilon eps kappa lambda mu xi pi rho sigma theta phi Delta"
+GREEK = dict(zip(_NAMES.split(), "αβγδεεκλμξπρσθφΔ", strict=True))
 FUNCTIONS = ("log", "ln", "max", "min", "exp", "ceil", "floor")
 OPERATORS = {"<=": "≤", ">=": "≥", "!=": "≠", "-": "−", "...": "…", ":=": ":=", "~": "≈"}
 RELATIONS = ("=", "<", ">", "<=", ">=", "!=", ":=")

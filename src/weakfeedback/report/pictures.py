@@ -18,7 +18,7 @@ _NUMBER = re.compile(rb"-?\d+\.\d+")
 
 def write_pictures(folder: Path, key: str, figure: dict[str, Any]) -> tuple[list[Path], bytes]:
     """Write ``key``.png and ``key``.svg, unless they exist already; return the paths and the SVG."""
-    digest = _digest(figure)
+    digest = f"made of {hashed(json.dumps(figure, sort_keys=True) + _hash_drawing_code())[:24]}"
     paths = [folder / f"{key}.png", folder / f"{key}.svg"]
     try:
         found = [path.read_bytes() for path in paths]
@@ -70,10 +70,6 @@ def _round_paths(svg: bytes) -> bytes:
 
 def _round_to_tenth(number: re.Match[bytes]) -> bytes:
     return f"{float(number.group()):.1f}".removesuffix(".0").encode()
-
-
-def _digest(figure: dict[str, Any]) -> str:
-    return f"made of {hashed(json.dumps(figure, sort_keys=True) + _hash_drawing_code())[:24]}"
 
 
 @functools.cache

@@ -26,18 +26,8 @@ def comparison_rows(results: Results, measure: str = "regret") -> list[dict[str,
 
     pairs = [results.compare(a, b, measure) for a, b in itertools.combinations(results.policies, 2)]
     corrected = holm([pair.p_value for pair in pairs]).tolist()
-    return [
-        {
-            "first": pair.first,
-            "second": pair.second,
-            "mean": pair.mean,
-            "low": pair.low,
-            "high": pair.high,
-            "p_value": pair.p_value,
-            "p_holm": p,
-        }
-        for pair, p in zip(pairs, corrected)
-    ]
+    shown = ("first", "second", "mean", "low", "high", "p_value")
+    return [{**{word: pair[word] for word in shown}, "p_holm": p} for pair, p in zip(pairs, corrected)]
 
 
 def number(value: float) -> str:

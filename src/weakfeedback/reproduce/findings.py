@@ -67,7 +67,8 @@ class Findings:
         try:
             kept = json.loads(self._path(claim).read_text())
             if kept["key"] == self.key(claim):
-                return _from_plain(kept["finding"])
+                parts = tuple(Part(**part) for part in kept["finding"].pop("parts"))
+                return Finding(parts, **kept["finding"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             pass  # absent or damaged: computed again
         return None
@@ -88,10 +89,6 @@ class Findings:
 
     def _path(self, claim: Claim) -> Path:
         return self.folder / f"claim-{claim.number}.json"
-
-
-def _from_plain(kept: dict[str, Any]) -> Finding:
-    return Finding(tuple(Part(**part) for part in kept.pop("parts")), **kept)
 
 
 class Aside:

@@ -353,14 +353,11 @@ def _sentence(note: str) -> str:
 def _describe_run(choice: Choice, note: Manifest, results: Mapping[str, Results]) -> str:
     played = [experiment for experiment in choice.experiments if experiment.id in results]
     rounds = sum(e.horizon * replications(e, note.quick) * len(e.policies) for e in played)
+    played_in_all = f"{rounds / 1e6:,.0f} million" if rounds >= 10_000_000 else f"{rounds:,}"
     return (
         f"Every claim of the thesis in its words, with the experiment that tests it and what came out. "
-        f"{counted(len(choice.experiments), 'experiment')}, {_format_count(rounds)} simulated rounds."
+        f"{counted(len(choice.experiments), 'experiment')}, {played_in_all} simulated rounds."
     )
-
-
-def _format_count(count: int) -> str:
-    return f"{count / 1e6:,.0f} million" if count >= 10_000_000 else f"{count:,}"
 
 
 def _warnings(choice: Choice, note: Manifest) -> list[str]:

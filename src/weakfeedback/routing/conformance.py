@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.cascade.conformance import Recorded, Rows
+from weakfeedback.cascade.conformance import Recorded
 from weakfeedback.contract.decisions import checked_call
+from weakfeedback.contract.steps import Rows, Wrapper
 from weakfeedback.contract.typing import Rng, RoutingPolicy
 
 
@@ -22,13 +23,7 @@ class Script(Rows):
 class Protocol(Recorded):
     """Draw, decide, show and learn as separate steps; a round is counted when it is learned from."""
 
-    def script(self, hidden: np.ndarray) -> Script:
-        """Return a world that replays recorded data."""
-        return Script(hidden)
-
-    def decide(self, policy: RoutingPolicy, rng: Rng) -> Any:
-        """Ask for the models to call."""
-        return policy.select(rng)
+    replays: Any = Script
 
     def show(self, row: Any, call: np.ndarray) -> Any:
         """Return what the policy may see of a row."""
@@ -69,24 +64,17 @@ class GroupsScript(Script):
         self.groups = rounds["groups"]
 
 
-class GroupsSpy:
+class GroupsSpy(Wrapper):
     """Wraps a policy and records its calls, and which of them its first layer asked for."""
 
     def __init__(self, policy: Any) -> None:
+        super().__init__(policy)
         self.decisions: list[np.ndarray] = []
-        self._policy = policy
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        return type(self._policy)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._policy, name)
 
     def start(self, call: np.ndarray, rng: Rng) -> None:
         """Record the decision, and forward the call."""
-        self.decisions.append(np.array([call, self._policy.own]))
-        self._policy.start(call, rng)
+        self.decisions.append(np.array([call, self.wrapped.own]))
+        self.wrapped.start(call, rng)
 
 
 class GroupsLate(GroupsSpy):
@@ -100,20 +88,21 @@ class GroupsLate(GroupsSpy):
     def turn_to(self, groups: np.ndarray, own: np.ndarray) -> None:
         """Note the groups, and forward the call."""
         self._groups = groups.copy()
-        self._policy.turn_to(groups, own)
+        self.wrapped.turn_to(groups, own)
 
     def update(self, call: np.ndarray, outputs: np.ndarray, rng: Rng) -> None:
         """Queue the feedback and forward the oldest."""
         self._waiting.append((self._groups, self.decisions[-1], outputs.copy()))
         if len(self._waiting) > self._delay:
             groups, (asked, own), given = self._waiting.pop(0)
-            self._policy.turn_to(groups, own)
-            self._policy.update(asked, given, rng)
+            self.wrapped.turn_to(groups, own)
+            self.wrapped.update(asked, given, rng)
 
 
 class GroupsProtocol(CountedProtocol):
     """The same for policies that are told the groups of a round; a decision has two rows, ``call`` and ``own``."""
 
+    replays = GroupsScript
     judges = True  # ``decide`` checks the decision itself
     spy = GroupsSpy
     late = GroupsLate
@@ -129,15 +118,11 @@ class GroupsProtocol(CountedProtocol):
             records["row"][t], records["groups"][t] = world.rows[row], world.groups[row]
         return records
 
-    def script(self, hidden: np.ndarray) -> GroupsScript:
-        """Return a world that replays recorded data."""
-        return GroupsScript(hidden)
-
     def announce(self, row: Any) -> tuple[Any, ...]:
         """The groups, which a policy is told before it decides, and how many models there are."""
         return row["groups"].copy(), row["row"].size - 1
 
-    def decide(self, policy: Any, groups: np.ndarray, models: int, rng: Rng) -> np.ndarray:  # type: ignore[override]
+    def decide(self, policy: Any, groups: np.ndarray, models: int, rng: Rng) -> np.ndarray:
         """Tell the groups, and ask for the models to call."""
         policy.turn_to(groups, np.zeros(models, dtype=np.bool_))
         call = checked_call(policy, policy.select(rng), models)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weakfeedback.journal.events import Row, StoreUnavailable
-from weakfeedback.journal.store import Store
+from weakfeedback.journal.sql import Store
 
 Job = Callable[[], Any]
 Watch = Callable[[float, int], None]  # called with the seconds and events of a transaction

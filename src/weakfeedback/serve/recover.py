@@ -10,7 +10,7 @@ from weakfeedback._version import __version__
 from weakfeedback.journal import JournalError
 from weakfeedback.journal import Learner as Stored
 from weakfeedback.journal import recover as journal_recovery
-from weakfeedback.journal.store import Store
+from weakfeedback.journal.sql import Store
 from weakfeedback.live.storage import StateError
 from weakfeedback.serve.kinds import Kind
 from weakfeedback.serve.learner import Learner

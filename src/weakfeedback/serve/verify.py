@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,7 +55,7 @@ def _kind(name: str) -> Any:
 
 def _code(body: dict[str, Any]) -> dict[str, Any]:
     """Return stand-ins for the object's functions: they are never called here, as their results are in the log."""
-    known = inspect.signature(_kind(body["kind"]).from_state).parameters
+    known = {one.name for one in _kind(body["kind"]).form.arguments if one.role != "data"}
     return {name: _never for name in FUNCTIONS if name in known and body["state"].get(name) is True}
 
 

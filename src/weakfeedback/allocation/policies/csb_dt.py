@@ -33,11 +33,8 @@ class CsbDt:
     ``wait_program(arms, budget, epsilon, delta)`` rounds, searched in [0, 1] to one digit more (``search_max=1``) and
     rounded the estimates (``decimals``).
 
-    The publication does not say who gets what during the search. That follows the authors' program, except for its
-    slips: budget lent to known arms was not deducted, theta_l of an arm whose part was taken could fall, a fractional Q
-    started over budget, and the knapsack truncated its weights. Late feedback is interpreted with the amount given, as
-    in CSB-MK: quiet rounds count only at amounts between theta_l and theta_u, and a loss at theta_u or more reopens the
-    interval.
+    The publication does not say who gets what during the search; what is done here, and why, is in
+    ``docs/algorithms/csb-dt.md``.
 
     Draws: none during the search. Afterwards one ``rng.beta(S[i], F[i])`` for each arm in index order in ``select``,
     and in ``update`` one ``rng.random()`` for each arm whose S and F it changes with a loss strictly between 0 and 1.

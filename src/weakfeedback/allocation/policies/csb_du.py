@@ -33,9 +33,7 @@ class CsbDu:
     it was certainly not served. Zeros wait in Z_i, counted by amount: a loss proves that those at its amount and below
     are genuine.
 
-    Deviations from the printed algorithm: amounts within 1e-12 count as equal; zeros are kept for at most 4096 amounts
-    per arm (further ones are counted at the next larger amount, so they are never used too early). Late feedback at L_i
-    or less is a true sample.
+    Deviations from the printed algorithm, with their reasons: ``docs/algorithms/csb-du.md``.
 
     Draws: in ``select`` one ``rng.beta(S[i], F[i])`` for each arm in index order, in every round. ``update`` draws one
     ``rng.random()`` for each arm whose S and F it changes with a loss strictly between 0 and 1, in index order.

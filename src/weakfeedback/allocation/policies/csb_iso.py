@@ -31,10 +31,8 @@ class CsbIso:
     uniform share of the last value. The allocation is the best split for these curves, by dynamic programming over
     levels. What is left goes to the arm whose curve is then highest.
 
-    Blocks alone get stuck (a block that hides a second step is never split), levels alone are noisy. No regret bound is
-    known. The levels cost up to K times the largest slope times Q/C per round, and on true thresholds it has two to
-    three times the regret of CSB-TS. It keeps no estimate of thresholds, so ``found_at`` and ``really_equivalent`` say
-    nothing about it.
+    No regret bound is known. On true thresholds it has two to three times the regret of CSB-TS. It keeps no estimate of
+    thresholds, so ``found_at`` and ``really_equivalent`` say nothing about it.
 
     Feedback may arrive late: only counts are kept.
 

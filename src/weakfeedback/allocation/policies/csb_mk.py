@@ -37,12 +37,7 @@ class CsbMk:
 
     W_delta = log(K log2(ceil(1 + Q/gamma)) / delta) / log(1 / (1 - epsilon)), rounded up.
 
-    Deviations from the printed algorithm, whose regret is linear: the estimate of a known arm is theta_u, also after
-    a round in which the arm gets nothing; ``theta_u - theta_l <= gamma`` has a tolerance of 1e-12, without which the
-    search never ends in doubles; the budget is charged with what the first unknown arm really gets; Z_i is reset when
-    another amount is tried (not when the arm pauses); Theta_n holds no value twice. Late feedback is interpreted with
-    the amount given: at theta_l or less it is a true sample; a loss at theta_u or more reopens the interval of an arm
-    that is still being searched. As printed, the estimate of a known arm is never repaired.
+    Deviations from the printed algorithm, whose regret is linear: ``docs/algorithms/csb-mk.md``.
 
     Draws: in ``select`` one ``rng.beta(S[i], F[i])`` for each arm in index order, in every round. ``update`` draws one
     ``rng.random()`` for each arm whose S and F it changes with a loss strictly between 0 and 1, in index order.

@@ -24,10 +24,7 @@ class CsbSk:
     W_delta = log(log2(K) / delta) / log(1 / (1 - epsilon)), rounded up: over the whole search, the probability that a
     loss with mean at least epsilon fails to occur for so long is at most delta.
 
-    Deviations from the printed algorithm: W is an integer (the text compares a count with a real number); M is
-    computed as K - j + 1, not as Q / Theta[j], which is not an integer in doubles; one arm needs no search. As printed,
-    a loss in A_t after the search is ignored: a wrong estimate is never repaired. Late feedback at a candidate since
-    found too small (index < l) is a true sample of every arm.
+    Deviations from the printed algorithm, with their reasons: ``docs/algorithms/csb-sk.md``.
 
     Draws: in ``select`` one ``rng.beta(S[i], F[i])`` for each arm in index order. ``update`` draws one ``rng.random()``
     for each arm whose S and F it changes with a loss strictly between 0 and 1, in index order (none for 0/1).

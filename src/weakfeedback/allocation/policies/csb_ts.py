@@ -53,27 +53,21 @@ class CsbTs:
     which leaves the last level to the draws: an arm that always got its last level would never be known exactly.
     Probe: what is left goes to the arm outside A_t with the largest mu_i Pr(theta_i <= R), if that exceeds 1e-12.
 
-    If much of the budget is left, nobody gets too little while the thresholds are still vague; if nothing is left,
-    nothing is padded. So the search ends by itself at the resolution that the leftover asks for, and the step can be
-    fine.
-
     Real-valued outcomes: where most positive outcomes lie strictly between 0 and 1, a zero says more, because such
     outcomes are hardly ever 0. Then P and F_i(k) in the distribution of theta_i are raised by what all arms together
     have shown, positive outcomes and genuine zeros in their proportion, at most 30 in total.
 
-    No regret bound is known. It needs a resolution only if the optimum leaves less than about a millionth of the budget
-    (rewards: a hundred-thousandth) for each of its arms. Thresholds are rounded up to levels, and if no optimal set
-    fits then, regret is linear: see `weakfeedback.allocation.theory.lost_to_rounding`. It keeps no estimate, so
-    ``found_at`` and ``really_equivalent`` say nothing about it.
+    No regret bound is known. Thresholds are rounded up to levels, and if no optimal set fits then, regret is linear:
+    see `weakfeedback.allocation.theory.lost_to_rounding`. It keeps no estimate, so ``found_at`` and
+    ``really_equivalent`` say nothing about it.
 
     Feedback may arrive late: P, S, the support and the zeros by level are sums and extremes over what was given and
     seen, in any order.
 
     The posterior is a step function, constant between levels with zeros: it is kept as a sorted list of those inside
     the support. Rewards are kept mirrored, level l as C + 1 - l and theta as C + 2 - theta, which makes them losses.
-    It grows like log C while positive outcomes occur, and has room for 256 levels. Arms whose outcomes are almost
-    always 0 can fill it. Then the two neighbours between which the posterior changes least are merged at the farther
-    one. From then on the posterior is no longer exact: F is too small between the two, by a few of hundreds of zeros.
+    It has room for 256 levels. When it is full, the two neighbours between which the posterior changes least are merged
+    at the farther one, and from then on it is no longer exact: F is too small between the two.
 
     Draws: in ``select`` none while all are covered; else for each arm in index order ``rng.random()``, which inverts
     the distribution of theta_i along the support in the direction of growing F_i (up for losses, down for rewards);

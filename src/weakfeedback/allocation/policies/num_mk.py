@@ -14,9 +14,7 @@ class NumMk(CsbMk):
     estimate theta_hat (theta_u during the search) or more gives a true sample. The search tests the raw reward, x > 0;
     S and F use the bit of the binarisation trick. Rewards that are never 0 allow ``wait=1``.
 
-    Deviations from the printed algorithm: those of CSB-MK; the last test compares with theta_u (printed: an
-    estimate of it). Late feedback is interpreted with the amount given; a reward at theta_l or less reopens the
-    interval of an arm that is still being searched.
+    Deviations from the printed algorithm, with their reasons: ``docs/algorithms/num-mk.md``.
 
     Draws: in ``select`` one ``rng.beta(S[i], F[i])`` for each arm in index order, in every round. ``update`` draws one
     ``rng.random()`` for each arm whose S and F it changes with a reward strictly between 0 and 1, in index order.

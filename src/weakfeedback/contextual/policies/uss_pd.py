@@ -20,20 +20,10 @@ class UssPd(PairwiseDisagreement):
     with t the number of feedbacks so far (t - 1 in the thesis), V_ij the sum of phi phi' over the rounds in which arms
     i < j were both seen, and theta_ij the maximum-likelihood estimate of their disagreement over those rounds.
 
-    Deviations from the thesis, and why:
-
-    * The forced phase. The thesis's m has an unknown constant. ``forced=None`` ends the phase when the smallest
-      eigenvalue of every V_ij is at least 1, which is the purpose of m, but at the latest after ``forced_limit``
-      rounds: on real data the eigenvalue is not reached. 500 is a tenth of the thesis's 5000 rounds.
-    * A ridge on the likelihood and on V_ij. The estimate need not exist (separable data) and V_ij need not be
-      invertible. 1e-3 keeps the estimates of nearly separable data moderate; 1e-6 is closer to the thesis, at little
-      cost in time, and stops earlier where disagreements are a function of the context (thresholded labels).
-    * The estimate follows the exact one at a bounded cost (see ``weakfeedback.contextual.glm``). With
-      ``tolerance=0.5`` probabilities stay within 3e-3 of the exact ones, with 0.2 within 1e-3. This is measured, not
-      proved, over 20 000 observations of 10 to 105 features, and 300 of features with heavy tails; most errors are
-      ten times smaller.
-    * kappa and sigma are tuning parameters that scale the bonus. The guarantee holds for neither default: kappa must be
-      the smallest slope of mu, but .25 is its largest slope, and a Bernoulli variable is not .1-sub-Gaussian.
+    Deviations from the thesis, and why: ``docs/algorithms/uss-pd.md``. ``forced=None`` ends the forced phase when the
+    smallest eigenvalue of every V_ij is at least 1, at the latest after ``forced_limit`` rounds. The estimate follows
+    the exact one at a bounded cost (see ``weakfeedback.contextual.glm``). kappa and sigma are tuning parameters that
+    scale the bonus: the guarantee holds for neither default.
 
     All observations are kept, O(t d') numbers, unless ``keep`` sets a limit (see ``weakfeedback.contextual.history``);
     counts, V_ij and t always cover all observations. A context that has the wrong length or is not finite raises

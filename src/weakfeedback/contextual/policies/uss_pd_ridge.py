@@ -16,14 +16,8 @@ class UssPdRidge(PairwiseDisagreement):
         "alpha":  (2 sigma / kappa) sqrt( d'/2 log(1 + 2 t / d') + log(K^2 / (2 delta)) )
         "beta":   (2 sigma / kappa) sqrt( d'/2 log(1 + n_ij / (d' lambda)) + log(K^2 / (2 delta)) ) + 2 sqrt(lambda) S
 
-    Deviations from the thesis, and why:
-
-    * Its pseudo-code has alpha, its lemma beta: both are offered. beta takes n_ij, as the lemma does before it
-      bounds n_ij by t.
-    * The pseudo-code solves the equation of the estimate without a ridge, which has no solution after one
-      round. Here the likelihood has the ridge lambda as well.
-    * The lemma holds only once the smallest eigenvalue of V_ij without the ridge is 2 lambda: the algorithm avoids the
-      forced phase, but its guarantee does not.
+    Deviations from the thesis, and why: ``docs/algorithms/uss-pd-ridge.md``. The algorithm avoids the forced phase, but
+    its guarantee does not.
 
     Estimates, history and wrong input are as in ``UssPd``.
 

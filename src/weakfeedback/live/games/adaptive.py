@@ -30,14 +30,13 @@ from weakfeedback.live.answers import (
 )
 from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
 from weakfeedback.live.form import Argument, Form
-from weakfeedback.live.game import EXPLAINED, Altered, Choice
+from weakfeedback.live.game import Altered, Choice, Plain
 from weakfeedback.live.games.cascade import (
     Answer,
     Counts,
     RoundRecord,
+    Staged,
     Terms,
-    answer_body,
-    made_answer,
     price,
     recosted,
     stage_arguments,
@@ -320,7 +319,7 @@ def in_table(rows: Sequence[Sequence[Any]], truth: Sequence[Any], compare: Compa
     return {"classes": classes, "scores": scores, "right": right}
 
 
-class AdaptiveGame:
+class AdaptiveGame(Staged, Plain):
     """One round that can stop after every stage. The ledger keeps its `Progress`.
 
     A policy is asked whether to go on (``go_on``, or ``gain`` to be compared with the price), or for the next stage
@@ -333,10 +332,6 @@ class AdaptiveGame:
     opening = "begin"
     needs = ("update",)  # and one of go_on and next_stage
     stepwise = True
-    teaching_draws = True
-    spares = False
-    in_order = ()
-    keeps = EXPLAINED
     words = STAGES  # the names of its stages
     form = Form(
         (
@@ -348,7 +343,6 @@ class AdaptiveGame:
         {"purse": (dict,)},
         counted="stage_costs",
     )
-    resize = wants = None
 
     promised_form = Form(
         tuple(
@@ -620,8 +614,6 @@ class AdaptiveGame:
             counts = counts._replace(promise=counts.promise.plus(decided.group, more))
         return counts.after_failure(cost) if cost else counts if lost else None
 
-    answer = staticmethod(made_answer)
-
     def paid(self, seen: Mapping[int, Any], terms: Terms) -> float:
         paid = {k: output for k, output in seen.items() if not isinstance(output, Failed)}
         return add_up(costs_of(list(paid.values()), [terms.prices[k] for k in paid]))
@@ -695,9 +687,6 @@ class AdaptiveGame:
     def overruled(self, after: Progress, body: dict[str, Any]) -> Progress:
         """Return the round as it was logged, where the policy decides differently now."""
         return _coined(after._replace(next=body["next"], chance=1.0, first=NOT_CALLED), body)
-
-    def answered(self, decided: Progress, record: RoundRecord) -> dict[str, Any]:
-        return answer_body(record)
 
     def record_from(self, id: int, decided: Progress, body: dict[str, Any], terms: Terms) -> RoundRecord:
         return self.record(id, decided, (), terms, body["digest"])

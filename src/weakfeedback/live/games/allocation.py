@@ -14,7 +14,7 @@ from weakfeedback.live import storage
 from weakfeedback.live.answers import Content, fingerprint, freeze, short
 from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
 from weakfeedback.live.form import Argument, Form
-from weakfeedback.live.game import Alter, Choice
+from weakfeedback.live.game import Choice, Plain
 from weakfeedback.live.storage import StateError
 from weakfeedback.settings.catalog import policy_class, policy_name
 from weakfeedback.validate import brief, integer, number, vector
@@ -83,17 +83,12 @@ class AllocationCounts(NamedTuple):
         return counts
 
 
-class AllocationGame:
+class AllocationGame(Plain):
     """One round of an allocator. The ledger keeps a read-only array of amounts; ``kept`` is the history, and saved."""
 
     kind = "Allocator"
     setting = "allocation"
-    opening = "decide"
     needs = ("select", "update")
-    stepwise = spares = cancelling_learns = False
-    teaching_draws = True
-    in_order = ()
-    scratch = None
     form = Form(
         (
             Argument("arms", "data", (int,), read=lambda body: body["names"] or body["arms"]),
@@ -103,9 +98,6 @@ class AllocationGame:
         ),
         {"names": (list, type(None)), "history": (list,)},
     )
-    refuses: Mapping[str, str] = {}
-    alters: Mapping[str, Alter] = {}
-    resize = wants = None
 
     def __init__(self, arms: int, names: tuple[str, ...] | None, budget: float, observes: str) -> None:
         self.arms, self.names, self.budget, self.observes = arms, names, budget, observes
@@ -176,14 +168,8 @@ class AllocationGame:
         record.keep = counts.rounds + 1, decided, record.seen
         return counts.after_round(decided, record.seen, learned)
 
-    def drop(self, decided: np.ndarray, cost: float, counts: AllocationCounts) -> None:
-        """Count nothing: an allocator does not count the costs of cancelled decisions."""
-
     def opened(self, decided: np.ndarray) -> dict[str, Any]:
         return {"allocation": decided.tolist()}
-
-    def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        return ()
 
     def decided_from(self, body: dict[str, Any], terms: Any) -> np.ndarray:
         return self.decode(body["allocation"], terms)

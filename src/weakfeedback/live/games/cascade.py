@@ -31,7 +31,7 @@ from weakfeedback.live.answers import (
 )
 from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
 from weakfeedback.live.form import Argument, Form
-from weakfeedback.live.game import EXPLAINED, Altered, Choice
+from weakfeedback.live.game import Altered, Choice, Plain
 from weakfeedback.live.games.comparing import (
     check_costs,
     check_count,
@@ -462,17 +462,28 @@ def default_policy(stages: int, labelled: bool, numeric: bool) -> str:
     return "USS-WD-TS" if stages <= MOST_ARMS else "USS-TS"
 
 
-class CascadeGame:
+class Staged:
+    """What the games of cascades have in common."""
+
+    answer = staticmethod(made_answer)
+
+    def answered(self, decided: Any, record: RoundRecord) -> dict[str, Any]:
+        return answer_body(record)
+
+    def drop(self, decided: Any, cost: float, counts: Counts) -> Counts | None:
+        return counts.after_failure(cost) if cost else None
+
+    def paid(self, seen: Mapping[int, Any], terms: Terms) -> float:
+        return add_up(costs_of(list(seen.values()), terms.prices))
+
+
+class CascadeGame(Staged, Plain):
     """One round of a cascade. The ledger keeps the chosen stage."""
 
     kind = "Cascade"
     setting = "cascade"
-    opening = "decide"
     needs = ("select", "update_pairs")
-    stepwise = spares = cancelling_learns = False
     in_order = ("warm",)
-    keeps = EXPLAINED
-    scratch = None
     form = Form(
         (
             *stage_arguments(),
@@ -484,8 +495,6 @@ class CascadeGame:
         counted="stage_costs",
     )
     of_numbers = with_numbers(form)
-    resize = None
-    wants: Callable[[RoundRecord, np.random.Generator], bool] | None = None
 
     def __init__(
         self, K: int, code: Comparer, timeout: float | None, labels: bool, label_price: float | None
@@ -580,14 +589,6 @@ class CascadeGame:
         self.update(decided, differ, rng)
         return counts.after_round(decided, differ, record.cost, terms.savings[decided], record.last)
 
-    def drop(self, decided: int, cost: float, counts: Counts) -> Counts | None:
-        return counts.after_failure(cost) if cost else None
-
-    answer = staticmethod(made_answer)
-
-    def paid(self, seen: Mapping[int, Any], terms: Terms) -> float:
-        return add_up(costs_of(list(seen.values()), terms.prices))
-
     # -- other ways to learn
 
     def recost(self, body: dict[str, Any], counts: Any, terms: Terms, rng: Any) -> Altered:
@@ -608,14 +609,8 @@ class CascadeGame:
     def opened(self, decided: int) -> dict[str, Any]:
         return {"stage": decided}
 
-    def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        return ()
-
     def decided_from(self, body: dict[str, Any], terms: Terms) -> int:
         return self.decode(body["stage"], terms)
-
-    def answered(self, decided: int, record: RoundRecord) -> dict[str, Any]:
-        return answer_body(record)
 
     def record_from(self, id: int, decided: int, body: dict[str, Any], terms: Terms) -> RoundRecord:
         far = body.get("far")
@@ -625,9 +620,6 @@ class CascadeGame:
             record.right = freeze(np.array(body["right"], dtype=np.bool_))
             record.label_cost = body["label_cost"]
         return record
-
-    def encode(self, decided: int) -> int:
-        return decided
 
     def decode(self, data: Any, terms: Terms) -> int:
         return integer("arm", data, 0, self.K - 1)

@@ -12,13 +12,7 @@ from weakfeedback.live.answers import Comparer, short
 from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import Altered, Choice
 from weakfeedback.live.games.promise import group_of
-from weakfeedback.live.games.router import (
-    Call,
-    LayeredCall,
-    RouterCounts,
-    RouterGame,
-    RouterTerms,
-)
+from weakfeedback.live.games.router import Call, LayeredCall, RouterCounts, RouterGame, RouterTerms
 from weakfeedback.live.storage import StateError
 from weakfeedback.live.talks import Turn, turn_in
 from weakfeedback.routing.yields import Yields

@@ -9,20 +9,19 @@ import numpy as np
 
 from weakfeedback.contextual.features import QuadraticFeatures
 from weakfeedback.contract.decisions import checked_arm
-from weakfeedback.live.answers import Comparer, Content, costs_of, freeze
+from weakfeedback.live.answers import Comparer, Content, freeze
 from weakfeedback.live.context_report import make_record
 from weakfeedback.live.contexts import OWN, Contexts, quadratic
 from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
 from weakfeedback.live.form import Argument, Form
-from weakfeedback.live.game import EXPLAINED, Altered, Choice
+from weakfeedback.live.game import Altered, Choice, Plain
 from weakfeedback.live.games.cascade import (
     Counts,
     RoundRecord,
+    Staged,
     Terms,
     after_warm,
-    answer_body,
     compared,
-    made_answer,
     moved_in,
     of_distances,
     price,
@@ -38,7 +37,6 @@ from weakfeedback.live.games.cascade import (
 from weakfeedback.live.games.comparing import check_costs
 from weakfeedback.live.numbers import is_numeric, restored_moved
 from weakfeedback.live.storage import StateError, require
-from weakfeedback.stats import add_up
 from weakfeedback.validate import brief, integer, vector
 
 Placed = tuple[int, np.ndarray, int]  # the stage, the features, and the length of the context
@@ -76,18 +74,13 @@ def default_policy(numeric: bool) -> str:
     return "USS-mean" if numeric else "USS-PD"
 
 
-class ContextualGame:
+class ContextualGame(Staged, Plain):
     """One round with a context. The ledger keeps the chosen stage and the features."""
 
     kind = "ContextualCascade"
     setting = "contextual"
-    opening = "decide"
     needs = ("select", "update_pairs")
-    stepwise = spares = cancelling_learns = False
-    teaching_draws = True
     in_order = ("warm",)
-    keeps = EXPLAINED
-    scratch = None
     form = Form(
         (
             *stage_arguments(),
@@ -100,7 +93,6 @@ class ContextualGame:
     )
     of_numbers = with_numbers(form)
     refuses = REFUSED
-    wants = None
 
     def __init__(
         self,
@@ -187,14 +179,6 @@ class ContextualGame:
         self.update(decided[1], arm, differ, rng)
         return counts.after_round(arm, differ, record.cost, terms.savings[arm], record.last)
 
-    def drop(self, decided: Placed, cost: float, counts: Counts) -> Counts | None:
-        return counts.after_failure(cost) if cost else None
-
-    answer = staticmethod(made_answer)
-
-    def paid(self, seen: Mapping[int, Any], terms: Terms) -> float:
-        return add_up(costs_of(list(seen.values()), terms.prices))
-
     # -- other ways to learn
 
     def recost(self, body: dict[str, Any], counts: Any, terms: Terms, rng: Any) -> Altered:
@@ -223,9 +207,6 @@ class ContextualGame:
 
     def decided_from(self, body: dict[str, Any], terms: Terms) -> Placed:
         return self.decode({"arm": body["stage"], "phi": body["phi"]}, terms)
-
-    def answered(self, decided: Placed, record: RoundRecord) -> dict[str, Any]:
-        return answer_body(record)
 
     def record_from(self, id: int, decided: Placed, body: dict[str, Any], terms: Terms) -> RoundRecord:
         far = body.get("far")

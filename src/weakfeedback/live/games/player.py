@@ -13,7 +13,7 @@ from weakfeedback.live import storage
 from weakfeedback.live.answers import fingerprint
 from weakfeedback.live.driver import Examples, Interpreted
 from weakfeedback.live.form import Argument, Form
-from weakfeedback.live.game import Alter, Altered, Choice
+from weakfeedback.live.game import Altered, Choice, Plain
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import integer
 
@@ -76,26 +76,20 @@ def _plus(array: np.ndarray, place: int, amount: float) -> np.ndarray:
     return made
 
 
-class PlayerGame:
+class PlayerGame(Plain):
     """One slot. The ledger keeps the arm, or -1 to idle."""
 
     kind = "Player"
     setting = "multiplayer"
-    opening = "decide"
     needs = ("choose", "observe")
-    stepwise = spares = cancelling_learns = False
-    teaching_draws = True
     choosing_learns = True  # policies of players change state when they choose
     in_order = ("miss",)
     keeps = 0
-    scratch = None
     form = Form((Argument("arms", "data", (int,)),))
-    refuses: Mapping[str, str] = {}
-    resize = wants = None
 
     def __init__(self, arms: int) -> None:
         self.arms = arms
-        self.alters: Mapping[str, Alter] = {"miss": self.miss}
+        self.alters = {"miss": self.miss}
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         missing = {"miss": (1,)} if callable(getattr(policy, "miss", None)) else {}
@@ -148,14 +142,8 @@ class PlayerGame:
         self.told_to_miss(slots)
         return Altered({"slots": slots})
 
-    def drop(self, decided: int, cost: float, counts: PlayerCounts) -> None:
-        """Count nothing: a player does not count the costs of slots that did not take place."""
-
     def opened(self, decided: int) -> dict[str, Any]:
         return {"stage": decided}
-
-    def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        return ()
 
     def decided_from(self, body: dict[str, Any], terms: Any) -> int:
         return self.decode(body["stage"], terms)
@@ -167,9 +155,6 @@ class PlayerGame:
     def record_from(self, id: int, decided: int, body: dict[str, Any], terms: Any) -> Heard:
         reward, collided = body["observed"]
         return Heard(id, (float(reward), bool(collided)))
-
-    def encode(self, decided: int) -> int:
-        return decided
 
     def decode(self, data: Any, terms: Any) -> int:
         return integer("arm", data, IDLE, self.arms - 1)

@@ -37,16 +37,8 @@ FIRST_CHECKS = 50  # comparisons after each of which the reference is called a s
 LATER = 0.25  # then with this chance
 LIMITS = ("agree", "budget", "error_cost")
 COUNTED = (
-    "n",
-    "open",
-    "blind",
-    "calls",
-    "comparisons",
-    "label",
-    "place",
-    "call_label",
-    "call_group",
-    "asked",
+    *("n", "open", "blind", "calls", "comparisons"),
+    *("label", "place", "call_label", "call_group", "asked"),
 )
 CHOSEN = (*LIMITS, "reference", "sure", "groups", "shadow", "background", "self_check", "names")
 

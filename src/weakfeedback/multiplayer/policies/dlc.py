@@ -26,15 +26,12 @@ class Dlc(Leading):
 
     Rank r gets the r-th best arm and the leader the N-th.
 
-    Deviations from the printed algorithm
-    -------------------------------------
-    A player that moved to its arm immediately would jam a player that still listens on it. So a served player idles
-    until T_P slots after its signal (``served="wait"``), when all have been served; or those whose reserved arm is
-    among the best keep it and the others get best arms that nobody reserved, at once (``served="keep"``). The first
-    poll is the one with m = 1. The leader chooses the order of a pair so that no play meets a poll, plays its own arm
-    while it waits and for a 0, and idles if that is the receiver's arm. See also ``KlLucb``. A player that failed to
-    sit (``failed``) goes on as printed, with its last arm, and such a run does not recover; ``alarm=True`` repairs
-    that. A player that receives a word that names no arm keeps its own (``garbled``).
+    Deviations from the printed algorithm, with their reasons: ``docs/algorithms/dlc.md``. The most important one: a
+    player that moved to its arm immediately would jam a player that still listens on it. So a served player idles until
+    T_P slots after its signal (``served="wait"``), when all have been served; or those whose reserved arm is among the
+    best keep it and the others get best arms that nobody reserved, at once (``served="keep"``). A player that failed to
+    sit (``failed``) goes on as printed, and such a run does not recover; ``alarm=True`` repairs that. A player that
+    receives a word that names no arm keeps its own (``garbled``).
 
     ``fair=True``: the word is the set of the N best arms, one bit per arm, and all players hop through it
     in turn: in slot c, counted from the end of indexing, rank r plays the arm (r + c) mod N of the set.

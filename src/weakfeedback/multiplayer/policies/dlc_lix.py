@@ -4,11 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from weakfeedback.multiplayer.kl_lucb import (
-    exploration_rate,
-    kl_lower,
-    kl_upper,
-)
+from weakfeedback.multiplayer.kl_lucb import exploration_rate, kl_lower, kl_upper
 from weakfeedback.multiplayer.leading import Leading
 from weakfeedback.multiplayer.opening import IDLE, PLAYING, bit_of, bits_for
 from weakfeedback.multiplayer.options import one_of
@@ -56,15 +52,9 @@ class DlcLix(Leading):
 
     Samples and the number of pairs are kept from one exploration to the next; the rate uses all K arms.
 
-    Deviations from the printed algorithm
-    -------------------------------------
-    The thesis does not say how a player sends. Silence for "keep your arm" would be the word of arm 0, so the
-    move is sent, not the arm. Means rounded to epsilon / 2 lose the guarantee, because the errors of N players
-    add up: by default (``transfer="exact"``) the sum is sent in units that make the mean right to
-    epsilon / (2 N), and exact for 0/1 rewards, in ceil(log2(T_c + 1)) slots once T_c >= 2 N / epsilon
-    plays were made (the thesis's footnote is one bit short). ``transfer="eps/2"`` follows the thesis.
-    Rewards of the leader outside exploration are not used as samples. See also ``KlLucb`` and, for
-    ``failed`` and ``alarm``, ``Dlc``.
+    Deviations from the printed algorithm, with their reasons: ``docs/algorithms/dlc-lix.md``. Means rounded to epsilon
+    / 2 lose the guarantee: by default (``transfer="exact"``) the sum is sent in units that make the mean right to
+    epsilon / (2 N), and exact for 0/1 rewards. For ``failed`` and ``alarm`` see ``Dlc``.
 
     It looks for the single best free arm: where the top arms are close but the gap below the N-th is wide it
     can be slower than DLC.

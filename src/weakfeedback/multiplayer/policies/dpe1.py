@@ -43,9 +43,7 @@ class Dpe1(Opening):
     It never settles, because the leader explores for ever, and uses no horizon: ``settled`` stays False unless
     N = K.
 
-    Deviations from the published algorithm: its opening lets nobody sit on arm K, which serves as the place to raise
-    the alarm, and does not end when N = K; here the alarm is a sweep over all arms. The set is changed by one pair of
-    arms at a time, the worst arm against the best, and a tie changes nothing. log log t is taken as at least 0.
+    Deviations from the published algorithm: ``docs/algorithms/dpe1.md``.
 
     As T grows, the regret of the published algorithm is to first order the least that a centralised algorithm can
     have (theorem 1 of the paper).

@@ -30,10 +30,8 @@ class SicMmab(Opening):
           active arms are better by that much. Of the accepted arms, the last active players take one each and
           stay; the others go on with the arms left.
 
-    Deviations from the published algorithm: indexing takes 2 K - 1 slots, as in the thesis. Sums are rounded down,
-    including a player's own, so that all players compute the same means even for rewards other than 0 and 1.
-    Phases count from 1 as published; the authors' program starts with phase ceil(log2 M) + 1 (``first_phase``), which
-    communicates less and is a stronger competitor.
+    Deviations from the published algorithm: ``docs/algorithms/sic-mmab.md``. The authors' program starts with phase
+    ceil(log2 M) + 1 (``first_phase``), which communicates less and is a stronger competitor.
 
     Draws: as ``Dlc``: one ``rng.random()`` per slot of orthogonalisation until the first free play.
 

@@ -37,23 +37,8 @@ STAND_INS = {
 }
 # C_3 - C_2; the disagreement of arms 2 and 3 is .326, so weak dominance sets in there.
 STEPS = (
-    0.17,
-    0.20,
-    0.23,
-    0.26,
-    0.29,
-    0.31,
-    0.32,
-    0.326,
-    0.33,
-    0.34,
-    0.36,
-    0.38,
-    0.40,
-    0.43,
-    0.48,
-    0.55,
-    0.65,
+    *(0.17, 0.20, 0.23, 0.26, 0.29, 0.31, 0.32, 0.326),
+    *(0.33, 0.34, 0.36, 0.38, 0.40, 0.43, 0.48, 0.55, 0.65),
 )
 ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0)
 EXPLORATION = {"f(t) = t": (1.0, 0.0), "f(t) = t (1 + log t)^2": (1.0, 2.0), "f(t) = t^2": (2.0, 0.0)}
@@ -257,11 +242,7 @@ def _theory_experiments() -> list[Experiment]:
     return [
         *(
             _make_test(
-                f"random-{k}",
-                f"Random cascade {k} with weak dominance",
-                dependent,
-                partial(_random, k),
-                both,
+                f"random-{k}", f"Random cascade {k} with weak dominance", dependent, partial(_random, k), both
             )
             for k in range(RANDOM)
         ),

@@ -24,16 +24,7 @@ from weakfeedback.thesis.chapter5.evidence import (
     since,
     times,
 )
-from weakfeedback.thesis.chapter5.experiments import (
-    DLC,
-    DLC_N,
-    HASTY,
-    LEARNING,
-    LIX,
-    LIX_N,
-    MC,
-    SIC,
-)
+from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, HASTY, LEARNING, LIX, LIX_N, MC, SIC
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results

@@ -26,14 +26,7 @@ from weakfeedback.thesis.chapter5.evidence import (
     since,
     trend,
 )
-from weakfeedback.thesis.chapter5.experiments import (
-    DLC,
-    DLC_N,
-    LIX,
-    LIX_N,
-    ROUNDED,
-    SIC,
-)
+from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, LIX, LIX_N, ROUNDED, SIC
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
@@ -170,8 +163,7 @@ def rises_then_falls(run: Run) -> Finding:
         )
         parts += [beside(part) for part in pair] if policy in (DLC_N, LIX_N) else pair
     return Finding(
-        tuple(parts),
-        summary="Up to N = 9; with N = K = 10 nothing is learned and the regret is small.",
+        tuple(parts), summary="Up to N = 9; with N = K = 10 nothing is learned and the regret is small."
     )
 
 

@@ -7,17 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from weakfeedback.experiments.model import Table
-from weakfeedback.thesis.chapter5.evidence import (
-    ARMS,
-    E1,
-    E2,
-    ENDS,
-    GAPS,
-    PLAYERS,
-    ROUNDING,
-    ended,
-    last,
-)
+from weakfeedback.thesis.chapter5.evidence import ARMS, E1, E2, ENDS, GAPS, PLAYERS, ROUNDING, ended, last
 from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, LIX, LIX_N, SIC
 
 if TYPE_CHECKING:
