@@ -77,10 +77,7 @@ async def test_what_an_adaptive_learner_offers_and_others_do_not(tmp_path):
         await call("POST", "/v1/learners/plain/decide", {})
         assert await refused("POST", "/v1/learners/plain/decisions/1/tell", {"output": 1}) == offered
         assert await refused("POST", PLACE + "/warm-start", {"outputs": [[1, 1, 1]]}) == offered
-        assert await refused("POST", PLACE + "/decisions/9/tell", {"output": 1}) == (
-            404,
-            "unknown_decision",
-        )
+        assert await refused("POST", PLACE + "/decisions/9/tell", {"output": 1}) == (404, "unknown_decision")
         await call("POST", PLACE + "/begin", {})
         wrong = {"output": 1, "stage": 2}
         assert await refused("POST", PLACE + "/decisions/1/tell", wrong) == (422, "wrong_outputs")
