@@ -389,3 +389,36 @@ def test_the_client_names_groups_and_changes_the_promise():
         while step.stage is not None:
             step = steps.tell(step, "a", score=0.5)
         assert list(steps.report()["details"]["by_group"]) == ["mail"]
+
+
+async def test_prices_at_which_nothing_can_pay_are_told_in_the_log_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning of the live object would be an error here, and a line that is no log line in production."""
+    for again in (False, True):
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+            if not again:
+                assert (await call("PUT", PLACE, ROUTER)).status == 201
+                assert (await call("PATCH", PLACE + "/costs", {"prices": [20, 20]})).status == 200
+                assert "learner p: nothing can be saved: large is the cheapest model" in caplog.text
+            assert (await call("POST", PLACE + "/decide", {})).data["call"] == ["large"]
+
+
+async def test_what_is_sure_stays_a_share_over_http(tmp_path: Path) -> None:
+    """A budget in its place made a state that stopped the whole service at its next start."""
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        assert (await call("PUT", PLACE, {**ROUTER, "sure": True})).status == 201
+        found = await call("PATCH", PLACE + "/costs", {"budget": 5})
+        assert (found.status, found.data["code"]) == (422, "invalid")
+        assert found.data["detail"].startswith("sure needs agree")
+    async with serving(tmp_path / "s.db") as (_, call):
+        assert (await call("GET", PLACE)).data["config"]["agree"] == 0.9
+
+
+async def test_a_long_context_is_named_as_the_field_that_it_is(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        config = {"kind": "contextual", "stages": NAMES, "stage_costs": [1, 20], "error_cost": 50}
+        assert (await call("PUT", PLACE, config)).status == 201
+        for context, field in (([0.5] * 4000, "context"), ([0.5, 1e16], "context[1]")):
+            found = await call("POST", PLACE + "/decide", {"context": context})
+            assert (found.status, found.data["field"]) == (422, field)
