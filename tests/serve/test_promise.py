@@ -391,9 +391,7 @@ def test_the_client_names_groups_and_changes_the_promise():
         assert list(steps.report()["details"]["by_group"]) == ["mail"]
 
 
-async def test_prices_at_which_nothing_can_pay_are_told_in_the_log_alone(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_prices_at_which_nothing_can_pay_are_told_in_the_log_alone(tmp_path, caplog):
     """A warning of the live object would be an error here, and a line that is no log line in production."""
     for again in (False, True):
         async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
@@ -404,7 +402,7 @@ async def test_prices_at_which_nothing_can_pay_are_told_in_the_log_alone(
             assert (await call("POST", PLACE + "/decide", {})).data["call"] == ["large"]
 
 
-async def test_what_is_sure_stays_a_share_over_http(tmp_path: Path) -> None:
+async def test_what_is_sure_stays_a_share_over_http(tmp_path):
     """A budget in its place made a state that stopped the whole service at its next start."""
     async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
         assert (await call("PUT", PLACE, {**ROUTER, "sure": True})).status == 201
@@ -415,7 +413,7 @@ async def test_what_is_sure_stays_a_share_over_http(tmp_path: Path) -> None:
         assert (await call("GET", PLACE)).data["config"]["agree"] == 0.9
 
 
-async def test_a_long_context_is_named_as_the_field_that_it_is(tmp_path: Path) -> None:
+async def test_a_long_context_is_named_as_the_field_that_it_is(tmp_path):
     async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
         config = {"kind": "contextual", "stages": NAMES, "stage_costs": [1, 20], "error_cost": 50}
         assert (await call("PUT", PLACE, config)).status == 201
