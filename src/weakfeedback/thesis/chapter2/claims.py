@@ -125,8 +125,7 @@ def every_dominant_one_sublinear(run: Run) -> Finding:
 
 def _wrong_gap(results: Results) -> float:
     facts = results.about["facts"]
-    found: float = facts["gaps"][facts["settled_arm"]]
-    return found
+    return float(facts["gaps"][facts["settled_arm"]])
 
 
 @CLAIMS.tested(8, "1281", COMPARISONS)
@@ -167,8 +166,7 @@ def resolved(results: Results) -> bool:
     p, xi = results.about["facts"]["critical"], results.about["facts"]["xi"]
     rounds = int(results.about["horizon"])
     spread = 2.0 * p * (1.0 - p)  # d(p, p + x) is about x^2 / (2 p (1 - p))
-    found: bool = xi != 0.0 and math.log(rounds) * spread / xi**2 <= rounds / 2
-    return found
+    return bool(xi != 0.0 and math.log(rounds) * spread / xi**2 <= rounds / 2)
 
 
 def _steps(run: Run, ids: Iterable[str], grows: bool) -> list[Part]:

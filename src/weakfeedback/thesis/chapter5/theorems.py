@@ -151,8 +151,7 @@ def dlc_bounds(run: Run) -> Finding:
 def _printed_collisions(results: Results) -> float:
     facts = results.about["facts"]
     n, k = facts["N"], facts["K"]
-    found: float = n * (facts["opening"] - 2 * k + 1) + (n - 1) * (n / 2 + math.ceil(math.log2(k)) + 1)
-    return found
+    return float(n * (facts["opening"] - 2 * k + 1) + (n - 1) * (n / 2 + math.ceil(math.log2(k)) + 1))
 
 
 @CLAIMS.tested(99, "4351", (FAIR,))
