@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakfeedback.datasets.answers import CHAINS, Answers, Chain, load_answers
-from weakfeedback.experiments.model import Experiment, Table
+from weakfeedback.experiments.model import Experiment, Run, Table
 from weakfeedback.routing import PayToCompare, RoutingProblem, SecondLooks
 from weakfeedback.routing.yields import yields
 from weakfeedback.thesis.beyond.experiments import Makers
@@ -118,7 +117,7 @@ def totals(results: Results, label: str) -> np.ndarray:
     return results.values(label)[:, -1] + best * int(results.about["horizon"])
 
 
-def rows(run: Mapping[str, Results]) -> list[list[float | str]]:
+def rows(run: Run) -> list[list[float | str]]:
     """Return, by problem: money plus errors over those of Pay-to-compare, and its own over the best model's."""
     found: list[list[float | str]] = []
     ratios = []

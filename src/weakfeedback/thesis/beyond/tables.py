@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weakfeedback.experiments.model import Table
+from weakfeedback.experiments.model import Run, Table
 from weakfeedback.stats import holm
 from weakfeedback.thesis.beyond.experiments import FLOORS, INSTANCES, NEW
 from weakfeedback.thesis.beyond.families import DISTRIBUTIONS, FAMILIES, TOLD
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
-
-    Run = Mapping[str, Results]
 
 LEVEL = 0.05
 LEAST = 1.0  # a ratio to less regret than this is meaningless

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,14 +25,12 @@ from weakfeedback.experiments.evidence import (
     stand_in,
     sublinear,
 )
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter2 import experiments as ch2
 from weakfeedback.thesis.chapter2.experiments import HEURISTIC, LCB, TS, UCB
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
-
-    Run = Mapping[str, Results]
 
 # "Large margins": at least a quarter less regret than the other policy; less than a tenth is not a large margin.
 LARGE, NOT_LARGE = 0.75, 0.9

@@ -6,19 +6,18 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weakfeedback.experiments import evidence
 from weakfeedback.experiments.evidence import MARGIN, UNIT, above, below, skipped
-from weakfeedback.experiments.model import Part
+from weakfeedback.experiments.model import Part, Run
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
 
-    Run = Mapping[str, Results]
     Measure = Callable[[Results, str], np.ndarray]
 
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from weakfeedback.experiments.model import Table
+from weakfeedback.experiments.model import Run, Table
 from weakfeedback.thesis.chapter4 import experiments as ch4
 from weakfeedback.thesis.chapter4.claims import COMPARE, COMPARE_2019, COMPARE_SAME, NUM_DIFFERENT
 from weakfeedback.thesis.chapter4.evidence import regret, rounds, short
 from weakfeedback.thesis.chapter4.experiments import DK, DT, DU, MK, SK, SU
 from weakfeedback.thesis.chapter4.properties import PRINTED_W, waiting_time
 from weakfeedback.thesis.chapter4.theorems import printed_rounds, whole_rounds
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-
-    Run = Mapping[str, Results]
 
 Row = list[float | str]
 ROWS = {

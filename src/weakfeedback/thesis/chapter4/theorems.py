@@ -10,7 +10,7 @@ import numpy as np
 from weakfeedback.allocation import AllocationProblem, theory
 from weakfeedback.allocation.waiting import grid
 from weakfeedback.experiments.evidence import below, beside, decided, lower, skipped
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter4 import experiments as ch4
 from weakfeedback.thesis.chapter4.claims import COMPARE, COMPARE_SAME
 from weakfeedback.thesis.chapter4.evidence import each, no_later, rounds
@@ -18,7 +18,6 @@ from weakfeedback.thesis.chapter4.experiments import DK, DU, KNOWN, MK, SK, SU, 
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
-    from weakfeedback.thesis.chapter4.evidence import Run
 
 # The regret of the last decade of a run may exceed the slope of the lower bound by a fifth.
 NEAR = 1.2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakfeedback.experiments.evidence import above, beside, skipped
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter5.evidence import (
     COMPARE,
     E1,
@@ -28,7 +28,6 @@ from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, HASTY, LEARNING
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
-    from weakfeedback.thesis.chapter5.evidence import Run
 
 TOLERANCE_READING = (
     "AdaptiveExplore stops at eps, as it must have done for the thesis's figures. The parts that do not count use "

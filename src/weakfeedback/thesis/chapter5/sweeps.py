@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakfeedback.experiments.evidence import beside, decided, reverse, same, skipped
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.multiplayer import MultiplayerProblem, theory
 from weakfeedback.thesis.chapter5.evidence import (
     ARMS,
@@ -30,7 +30,6 @@ from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, LIX, LIX_N, ROU
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
-    from weakfeedback.thesis.chapter5.evidence import Run
 
 
 CLAIMS = ClaimList()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakfeedback.experiments.evidence import beside, decided, lower
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.multiplayer import Dlc, MultiplayerProblem, theory
 from weakfeedback.thesis.chapter5.evidence import (
     ARMS,
@@ -37,7 +37,6 @@ from weakfeedback.thesis.chapter5.protocol import Trace, follow, traces
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
-    from weakfeedback.thesis.chapter5.evidence import Run
 
 ONCE, TWICE = 0.95, 0.90  # 1 - delta and 1 - 2 delta at the thesis's delta = .05
 BOUNDED = (*DISTINCT, E2, LONG)  # where the tolerance eps/N lets the search finish
