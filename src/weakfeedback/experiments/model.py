@@ -17,6 +17,7 @@ RULES = ("every", "any")
 
 Facts = Callable[[Any], dict[str, Any]]
 Test = Callable[["Run"], "Finding"]
+Row = list[float | str]  # of a table
 
 
 class Run(dict[str, "Results"]):

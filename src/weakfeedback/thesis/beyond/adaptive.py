@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.adaptive import Agreement, Thresholds, UssA, UssNext, instances
-from weakfeedback.experiments.model import Experiment, Run, Table
+from weakfeedback.experiments.model import Experiment, Row, Run, Table
 from weakfeedback.thesis.beyond.experiments import NO_BOUND, OURS, Makers
 
 ORACLE = "best thresholds (labels)"
@@ -22,7 +22,6 @@ POLICIES: Makers = {
 }
 LOW = 0.1  # the largest price of all stages that counts as low, in errors
 SIGNED = "regret is the cost against the best fixed arm in hindsight, and may be negative"
-Row = list[float | str]
 
 
 def facts(problem: Any) -> dict[str, Any]:

@@ -11,11 +11,10 @@ import numpy as np
 
 from weakfeedback.adaptive import AdaptiveProblem, Promise, UssA
 from weakfeedback.datasets.answers import CHAINS, Chain, load_answers
-from weakfeedback.experiments.model import Experiment, Run, Table
+from weakfeedback.experiments.model import Experiment, Row, Run, Table
 from weakfeedback.routing import RoutingProblem
 from weakfeedback.thesis.beyond.experiments import NO_BOUND, OURS, Makers
 
-Row = list[float | str]
 # the dearest service of FrugalML's tables, which is not the one that is right most often; its price for 10,000 calls
 DEAREST = {
     "rafdb": ("google", 15.0),

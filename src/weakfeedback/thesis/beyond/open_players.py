@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from weakfeedback.experiments.model import Experiment, Run, Table
+from weakfeedback.experiments.model import Experiment, Row, Run, Table
 from weakfeedback.multiplayer import Claims, DlcLix, Dpe1, Match, MultiplayerProblem, Selfish, instances
 from weakfeedback.thesis.beyond.experiments import NO_BOUND, OURS, Makers
 
@@ -132,9 +132,9 @@ def _all_experiments() -> list[Experiment]:
 OPEN = {experiment.id: experiment for experiment in _all_experiments()}
 
 
-def rows(run: Run) -> list[list[float | str]]:
+def rows(run: Run) -> list[Row]:
     """Return, by problem and policy: regret, share of the best possible, its worst run, collisions."""
-    found: list[list[float | str]] = []
+    found: list[Row] = []
     for name in OPEN:
         if name not in run:
             continue

@@ -11,12 +11,11 @@ import numpy as np
 
 from weakfeedback.adaptive import Agreement, Promise, Thresholds, UssA, instances
 from weakfeedback.datasets.answers import CHAINS, Answers, load_answers
-from weakfeedback.experiments.model import Experiment, Run, Table
+from weakfeedback.experiments.model import Experiment, Row, Run, Table
 from weakfeedback.routing.answering import RoutedAnswers
 from weakfeedback.thesis.beyond.experiments import OURS, Makers
 from weakfeedback.thesis.beyond.rivals import OfflineRule, StopBefore
 
-Row = list[float | str]
 AGREES = (0.95, 0.98)
 RUNS = {10_000: 20, 1_000: 40}  # by number of requests
 SAMPLE, TESTED, DELTA = 100, 10, 0.05  # requests of calibration, at least; a tenth of all; of the tests

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakfeedback.datasets.answers import CHAINS, Answers, Chain, load_answers
-from weakfeedback.experiments.model import Experiment, Run, Table
+from weakfeedback.experiments.model import Experiment, Row, Run, Table
 from weakfeedback.routing import PayToCompare, RoutingProblem, SecondLooks
 from weakfeedback.routing.yields import yields
 from weakfeedback.thesis.beyond.experiments import Makers
@@ -117,9 +117,9 @@ def totals(results: Results, label: str) -> np.ndarray:
     return results.values(label)[:, -1] + best * int(results.about["horizon"])
 
 
-def rows(run: Run) -> list[list[float | str]]:
+def rows(run: Run) -> list[Row]:
     """Return, by problem: money plus errors over those of Pay-to-compare, and its own over the best model's."""
-    found: list[list[float | str]] = []
+    found: list[Row] = []
     ratios = []
     for name in EXPERIMENTS:
         if name in run:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weakfeedback.experiments.model import Run, Table
+from weakfeedback.experiments.model import Row, Run, Table
 from weakfeedback.stats import holm
 from weakfeedback.thesis.beyond.experiments import FLOORS, INSTANCES, NEW
 from weakfeedback.thesis.beyond.families import DISTRIBUTIONS, FAMILIES, TOLD
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05
 LEAST = 1.0  # a ratio to less regret than this is meaningless
-Row = list[float | str]
 PLACES = {
     "cascade": "Cascades: new policies against the best of USS-TS and USS-UCB",
     "contextual": "Cascades with context: USS-PD-TS against the best of the thesis's",

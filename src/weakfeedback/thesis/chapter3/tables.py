@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 
 from weakfeedback.contextual import instances
-from weakfeedback.experiments.model import Run, Table
+from weakfeedback.experiments.model import Row, Run, Table
 from weakfeedback.thesis.chapter3 import experiments as ch3
-
-Row = list[float | str]
 
 
 def _synthetic(_results: Run) -> list[Row]:
