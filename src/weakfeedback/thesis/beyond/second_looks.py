@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weakfeedback.datasets.answers import CHAINS, Answers, Chain, load_answers
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.model import Experiment, Row, Run, Table
 from weakfeedback.routing import PayToCompare, RoutingProblem, SecondLooks
 from weakfeedback.routing.yields import yields
 from weakfeedback.thesis.beyond.experiments import Makers
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
 
 PRICES = (0.1, 0.3, 0.5)  # of the last model, in units of an error
 ROUNDS = 5_000

@@ -7,10 +7,10 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments import evidence
 from weakfeedback.experiments.evidence import (
     above,
@@ -28,9 +28,6 @@ from weakfeedback.experiments.evidence import (
 from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter2 import experiments as ch2
 from weakfeedback.thesis.chapter2.experiments import HEURISTIC, LCB, TS, UCB
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
 
 # "Large margins": at least a quarter less regret than the other policy; less than a tenth is not a large margin.
 LARGE, NOT_LARGE = 0.75, 0.9

@@ -7,8 +7,8 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments import evidence
 from weakfeedback.experiments.evidence import (
     MARGIN,
@@ -26,9 +26,6 @@ from weakfeedback.experiments.evidence import (
 from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter3 import experiments as ch3
 from weakfeedback.thesis.chapter3.experiments import PD, SUPERVISED
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
 
 AS_GOOD = 1.1  # in the last quarter at most a tenth more regret
 EARLIER = 0.05 / 2.0  # delta / 2

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.evidence import beside, decided, reverse, same, skipped
 from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.multiplayer import MultiplayerProblem, theory
@@ -27,10 +27,6 @@ from weakfeedback.thesis.chapter5.evidence import (
     trend,
 )
 from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, LIX, LIX_N, ROUNDED, SIC
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-
 
 CLAIMS = ClaimList()
 

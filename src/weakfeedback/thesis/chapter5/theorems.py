@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.evidence import beside, decided, lower
 from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.multiplayer import Dlc, MultiplayerProblem, theory
@@ -34,9 +34,6 @@ from weakfeedback.thesis.chapter5.evidence import (
 from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, LIX, LIX_N, ROUNDED, ROUNDED_N
 from weakfeedback.thesis.chapter5.experiments import FAIR as ROTATING
 from weakfeedback.thesis.chapter5.protocol import Trace, follow, traces
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
 
 ONCE, TWICE = 0.95, 0.90  # 1 - delta and 1 - 2 delta at the thesis's delta = .05
 BOUNDED = (*DISTINCT, E2, LONG)  # where the tolerance eps/N lets the search finish
