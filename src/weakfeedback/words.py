@@ -111,10 +111,17 @@ def saving_warning(costs: Sequence[float], reference: int, least: float, words: 
 
     >>> saving_warning([1, 20, 20], 2, 0.03, Words("model", ("small", "new", "large")))
     'never called, since they cost as much as large: new'
+    >>> saving_warning([19.5, 20], 1, 0.03, Words("model", ("small", "large")))
+    'nothing can be saved: no other model is cheaper than large by more than 3 %, which answers everything'
     """
     dear = [k for k, cost in enumerate(costs) if k != reference and cost >= (1.0 - least) * costs[reference]]
     name = "the reference" if words.names is None else words.one(reference)
+    nearly = any(costs[k] < costs[reference] for k in dear)
     if len(dear) == len(costs) - 1:
-        which = "cheapest" if dear else "only"
-        return f"nothing can be saved: {name} is the {which} {words.noun}, and answers everything"
-    return f"never called, since they cost as much as {name}: {words.several(dear)}" if dear else None
+        which = f"{name} is the {'cheapest' if dear else 'only'} {words.noun}, and answers everything"
+        if nearly:
+            less = f"cheaper than {name} by more than {100 * least:g} %"
+            which = f"no other {words.noun} is {less}, which answers everything"
+        return f"nothing can be saved: {which}"
+    about = f"{name}, or nearly so" if nearly else name
+    return f"never called, since they cost as much as {about}: {words.several(dear)}" if dear else None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.allocation.battery import TWINS, VARIANTS, agree, battery, instances, make
 from tests.allocation.test_twins import Story, played
-from tests.rig.mutants import mutate, survives
+from tests.rig.mutants import caught_in_a_loop, mutate, survives
 
 from weakfeedback import allocation as fast
 from weakfeedback.allocation import common, play, waiting, world
@@ -270,32 +270,27 @@ def test_the_loop_and_the_world_run_as_the_twin():
     runs_as_the_twin(play, world)
 
 
-@pytest.mark.parametrize(
-    ("module", "old", "new"),
-    [
-        (world, "1.0 if u < self.mu[i]", "1.0 if 1.0 - u < self.mu[i]"),
-        (world, "min(1.0, max(0.0, ", "max(0.0, (1.0 * "),
-        (world, "max(0.0, self.mu[i]", "max(-1.0, self.mu[i]"),
-        (world, "2.0 * SPREAD * u", "SPREAD * u"),
-        (world, "theta * (1.0 - REACH)", "theta"),
-        (world, "total <= Q * (1.0 + REACH)", "total <= Q"),
-        (world, "if not allocation[i] >= 0.0:", "if not allocation[i] >= -1e-12:"),
-        (world, "if allocation.size != arms:", "if allocation.size < arms:"),
-        (world, "value >= self.value - REACH", "value >= self.value + REACH"),
-        (world, "                known[i] = estimate[i]\n", ""),
-        (world, "estimate[i] if chosen[i] else 0.0", "estimate[i]"),
-        (world, "pack_lightest(self.mu, estimate, self.Q)", "pack_lightest(self.mu, self.theta, self.Q)"),
-        (play, "if served[i] == reward else 0.0", "if served[i] != reward else 0.0"),
-        (play, "counts[SERVED + i] += served", "counts[SERVED + K - 1 - i] += served"),
-        (play, "counts[SEARCHING] += 1 - counts[FOUND]", "counts[SEARCHING] += 1"),
-        (play, 'getattr(policy, "found", counts[EQUIVALENT] > 0)', "counts[EQUIVALENT] > 0"),
-        (play, 'getattr(policy, "found", counts[EQUIVALENT] > 0)', 'getattr(policy, "found", True)'),
-        (play, "EQUIVALENT] > 0)\n        if t ==", "EQUIVALENT] > 0)\n        if t + 1 =="),
-        (play, "counts[EQUIVALENT] = world.settled(known)", "counts[EQUIVALENT] |= world.settled(known)"),
-    ],
-    ids=short,
+test_mutants_of_the_loop_and_the_world_are_caught = caught_in_a_loop(
+    runs_as_the_twin,
+    play,
+    world,
+    (world, "1.0 if u < self.mu[i]", "1.0 if 1.0 - u < self.mu[i]"),
+    (world, "min(1.0, max(0.0, ", "max(0.0, (1.0 * "),
+    (world, "max(0.0, self.mu[i]", "max(-1.0, self.mu[i]"),
+    (world, "2.0 * SPREAD * u", "SPREAD * u"),
+    (world, "theta * (1.0 - REACH)", "theta"),
+    (world, "total <= Q * (1.0 + REACH)", "total <= Q"),
+    (world, "if not allocation[i] >= 0.0:", "if not allocation[i] >= -1e-12:"),
+    (world, "if allocation.size != arms:", "if allocation.size < arms:"),
+    (world, "value >= self.value - REACH", "value >= self.value + REACH"),
+    (world, "                known[i] = estimate[i]\n", ""),
+    (world, "estimate[i] if chosen[i] else 0.0", "estimate[i]"),
+    (world, "pack_lightest(self.mu, estimate, self.Q)", "pack_lightest(self.mu, self.theta, self.Q)"),
+    (play, "if served[i] == reward else 0.0", "if served[i] != reward else 0.0"),
+    (play, "counts[SERVED + i] += served", "counts[SERVED + K - 1 - i] += served"),
+    (play, "counts[SEARCHING] += 1 - counts[FOUND]", "counts[SEARCHING] += 1"),
+    (play, 'getattr(policy, "found", counts[EQUIVALENT] > 0)', "counts[EQUIVALENT] > 0"),
+    (play, 'getattr(policy, "found", counts[EQUIVALENT] > 0)', 'getattr(policy, "found", True)'),
+    (play, "EQUIVALENT] > 0)\n        if t ==", "EQUIVALENT] > 0)\n        if t + 1 =="),
+    (play, "counts[EQUIVALENT] = world.settled(known)", "counts[EQUIVALENT] |= world.settled(known)"),
 )  # fmt: skip
-def test_mutants_of_the_loop_and_the_world_are_caught(module, old, new):
-    mutant = mutate(module, old, new)
-    chosen = (mutant, world) if module is play else (play, mutant)
-    assert not survives(lambda: runs_as_the_twin(*chosen))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.reference import cascade as slow
 from tests.rig.draws import Script
-from tests.rig.mutants import mutate, survives
+from tests.rig.mutants import caught_in_a_loop, mutate, survives
 
 from weakfeedback import simulate
 from weakfeedback.cascade import (
@@ -201,34 +201,30 @@ def test_the_loop_and_the_world_run_as_the_twin():
     runs_as_the_twin(play, world)
 
 
-@pytest.mark.parametrize(
-    ("module", "old", "new"),
-    [
-        (world, "self.cumulative[row] <= u", "self.cumulative[row] < 0.0"),
-        (world, 'side="right"', 'side="left") + 1 - (0'),
-        (world, "range(self.order.size - 1, 0, -1)", "range(self.order.size - 1, 1, -1)"),
-        (world, "            j = int((k + 1) * rng.random())", "            j = int(k * rng.random())"),
-        (world, "self.served = 0\n\n", "self.served = 1\n\n"),
-        (
-            world,
-            "seen[k] = self.rows[row, k + 1]\n\n\nclass Table",
-            "seen[k] = self.rows[row, k]\n\n\nclass Table",
-        ),
-        (
-            world,
-            "for k in range(arm + 1):\n            seen[k] = self.rows[row, k + 1]\n\n\nclass Table",
-            "for k in range(arm):\n            seen[k] = self.rows[row, k + 1]\n\n\nclass Table",
-        ),
-        (play, "seen[: arm + 1], rng)\n        pulls", "seen[:arm], rng)\n        pulls"),
-        (
-            play,
-            "marks[-1] + 1):\n        row = world.draw(world_rng)  # 1",
-            "marks[-1]):\n        row = world.draw(world_rng)  # 1",
-        ),
-        (play, "pulls[arm] += 1", "pulls[K - 1 - arm] += 1"),
-    ],
+test_mutants_of_the_loop_and_the_world_are_caught = caught_in_a_loop(
+    runs_as_the_twin,
+    play,
+    world,
+    (world, "self.cumulative[row] <= u", "self.cumulative[row] < 0.0"),
+    (world, 'side="right"', 'side="left") + 1 - (0'),
+    (world, "range(self.order.size - 1, 0, -1)", "range(self.order.size - 1, 1, -1)"),
+    (world, "            j = int((k + 1) * rng.random())", "            j = int(k * rng.random())"),
+    (world, "self.served = 0\n\n", "self.served = 1\n\n"),
+    (
+        world,
+        "seen[k] = self.rows[row, k + 1]\n\n\nclass Table",
+        "seen[k] = self.rows[row, k]\n\n\nclass Table",
+    ),
+    (
+        world,
+        "for k in range(arm + 1):\n            seen[k] = self.rows[row, k + 1]\n\n\nclass Table",
+        "for k in range(arm):\n            seen[k] = self.rows[row, k + 1]\n\n\nclass Table",
+    ),
+    (play, "seen[: arm + 1], rng)\n        pulls", "seen[:arm], rng)\n        pulls"),
+    (
+        play,
+        "marks[-1] + 1):\n        row = world.draw(world_rng)  # 1",
+        "marks[-1]):\n        row = world.draw(world_rng)  # 1",
+    ),
+    (play, "pulls[arm] += 1", "pulls[K - 1 - arm] += 1"),
 )
-def test_mutants_of_the_loop_and_the_world_are_caught(module, old, new):
-    mutant = mutate(module, old, new)
-    chosen = (mutant, world) if module is play else (play, mutant)
-    assert not survives(lambda: runs_as_the_twin(*chosen))

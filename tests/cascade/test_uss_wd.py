@@ -8,7 +8,7 @@ from benchmarks.goals import family
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.rig.draws import Script
-from tests.rig.mutants import mutate, survives
+from tests.rig.mutants import caught
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssWd
@@ -116,40 +116,36 @@ def test_the_policy(part):
     part(UssWd)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("self.d[node], 1.5 +", "self.d[node], 0.5 +"),
-        ("1.5 + self.n[node] - self.d[node]", "1.5 + self.n[node]"),
-        ("<= self.disagreement(i, j, weight):", "< self.disagreement(i, j, weight):"),
-        ("weight[node] * (1.0 - q)", "weight[node] * q"),
-        (
-            "self.d[node])\n            last = node & 1 if node > 1 else 0",
-            "self.d[node])\n            last = node & 1",
-        ),
-        ("if i > 0 else 0", "if i > 0 else 1"),
-        ("(node >> (j - i))", "(node >> i)"),
-        ("range(1 << j, 2 << j):  # the", "range(1 << j, (2 << j) - 1):  # the"),
-        ("if bit != last:", "if bit:"),
-        ("            last = bit\n", ""),
-        ("node = 2 * node + bit", "node = 2 * node"),
-        ("for k in range(arm):", "for k in range(arm - 1):"),
-        ("range(1, self.n.size):\n            q", "range(self.n.size - 1, 0, -1):\n            q"),
-        ("for j in range(i + 1, arm + 1):", "for j in range(i + 2, arm + 1):"),
-        ("if self.in_lower_set(arm, weight):", "if True:"),
-        ("range(self.redraws)", "range(self.redraws + 1)"),
-        ("redraws=20", "redraws=19"),
-        ("> self.disagreement(earlier, i, weight)", ">= self.disagreement(earlier, i, weight)"),
-        ("for earlier in range(i):", "for earlier in range(i - 1, i):"),
-        (
-            "            weight = self.draw_law(rng)\n            arm = 0",
-            "            weight = self.draw_law(rng)",
-        ),
-    ],
+test_mutants_are_caught = caught(
+    lambda mutant: [part(mutant.UssWd) for part in BATTERY],
+    uss_wd,
+    ("self.d[node], 1.5 +", "self.d[node], 0.5 +"),
+    ("1.5 + self.n[node] - self.d[node]", "1.5 + self.n[node]"),
+    ("<= self.disagreement(i, j, weight):", "< self.disagreement(i, j, weight):"),
+    ("weight[node] * (1.0 - q)", "weight[node] * q"),
+    (
+        "self.d[node])\n            last = node & 1 if node > 1 else 0",
+        "self.d[node])\n            last = node & 1",
+    ),
+    ("if i > 0 else 0", "if i > 0 else 1"),
+    ("(node >> (j - i))", "(node >> i)"),
+    ("range(1 << j, 2 << j):  # the", "range(1 << j, (2 << j) - 1):  # the"),
+    ("if bit != last:", "if bit:"),
+    ("            last = bit\n", ""),
+    ("node = 2 * node + bit", "node = 2 * node"),
+    ("for k in range(arm):", "for k in range(arm - 1):"),
+    ("range(1, self.n.size):\n            q", "range(self.n.size - 1, 0, -1):\n            q"),
+    ("for j in range(i + 1, arm + 1):", "for j in range(i + 2, arm + 1):"),
+    ("if self.in_lower_set(arm, weight):", "if True:"),
+    ("range(self.redraws)", "range(self.redraws + 1)"),
+    ("redraws=20", "redraws=19"),
+    ("> self.disagreement(earlier, i, weight)", ">= self.disagreement(earlier, i, weight)"),
+    ("for earlier in range(i):", "for earlier in range(i - 1, i):"),
+    (
+        "            weight = self.draw_law(rng)\n            arm = 0",
+        "            weight = self.draw_law(rng)",
+    ),
 )
-def test_mutants_are_caught(old, new):
-    mutant = mutate(uss_wd, old, new).UssWd
-    assert not all(survives(lambda part=part: part(mutant)) for part in BATTERY)
 
 
 @given(st.integers(2, 8), st.integers(0, 2**32 - 1))

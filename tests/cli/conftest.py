@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from tests.rig.processes import COMMAND, PATIENCE, started
 from typer.testing import CliRunner
 
 from weakfeedback.cli.app import app
@@ -23,6 +24,24 @@ def environment(**changes):
     forcing = ("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "CLICOLOR_FORCE", "TTY_COMPATIBLE")
     kept = {name: value for name, value in os.environ.items() if name not in forcing}
     return {**kept, "TERM": "xterm-256color", "COLUMNS": "120", **changes}
+
+
+def at_terminal(*words, stdout=None, **changes):
+    """Run the command with a terminal for all its streams but one that is given: what it printed, and its status."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    streams = {"stdin": theirs, "stdout": stdout or theirs, "stderr": theirs}
+    with started([*COMMAND, *words], **streams, env=environment(**changes)) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 65536):
+                shown += piece
+        except OSError:  # how a terminal says that nobody writes to it any more
+            pass
+        os.close(ours)
+        return shown.decode(), process.wait(timeout=PATIENCE)
 
 
 @pytest.fixture

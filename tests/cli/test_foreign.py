@@ -3,13 +3,11 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 from tests.report.test_page import results_of
 from tests.reproduce.tiny import made, tiny  # noqa: F401
-from tests.rig.processes import PATIENCE
+from tests.rig.processes import ran
 
 from weakfeedback.reproduce.stored import NOTE, rows_of
 
@@ -192,8 +190,6 @@ STUBBORN = "try:\n                1 / 0\n            except BaseException:\n    
 def test_a_policy_without_end_is_given_up(folder, body):
     (folder / "endless.py").write_text(ENDLESS.format(body=body))
     words = ["check", "endless.py:make", "--setting", "cascade", "--max-seconds", "1"]
-    result = subprocess.run(
-        [sys.executable, "-m", "weakfeedback", *words], capture_output=True, text=True, timeout=PATIENCE
-    )
+    result = ran("-m", "weakfeedback", *words)
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (1, "", 1), result.stderr
     assert "endless.py:make: not done after 1 s" in result.stderr

@@ -3,24 +3,19 @@
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 from tests.cli.conftest import SMALL, environment
-from tests.rig.processes import PATIENCE, printed, started, wait_until
+from tests.rig.processes import COMMAND, PATIENCE, printed, ran, started, wait_until
 
 from weakfeedback import __version__
 from weakfeedback.cli import listing
 from weakfeedback.settings.catalog import POLICIES
 
-COMMAND = [sys.executable, "-m", "weakfeedback"]
-
 
 def start(*words, **options):
     """Run the command to its end."""
-    return subprocess.run(
-        [*COMMAND, *words], capture_output=True, text=True, timeout=PATIENCE, check=False, **options
-    )
+    return ran("-m", "weakfeedback", *words, **options)
 
 
 def test_version_and_status_of_wrong_use(folder):

@@ -6,7 +6,7 @@ import re
 import sys
 
 import pytest
-from tests.rig.processes import PATIENCE, started
+from tests.cli.conftest import at_terminal
 
 from weakfeedback import simulate
 from weakfeedback.apps.radio.air import Air
@@ -157,25 +157,8 @@ def test_ends_that_are_not_settled(call):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_a_live_view_on_a_terminal(folder):
-    import pty
-
-    ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "weakfeedback", *SMALL, *OPTIONS]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    with started(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
-        os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # the other side is closed
-                break
-            if not part:
-                break
-            shown += part
-        os.close(ours)
-        assert process.wait(PATIENCE) == 0
-    text = shown.decode()
+    text, status = at_terminal(*SMALL, *OPTIONS, TERM="xterm", COLUMNS="100")
+    assert status == 0
     assert "collisions" in text.partition("settled players")[0]
     assert "air" in text
     assert "settled 2 of 2" in text

@@ -1,7 +1,6 @@
 """`reproduce` as people start it: chosen, listed, stopped, taken up again; every mistake one line."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -9,9 +8,9 @@ import sys
 
 import pandas as pd
 import pytest
-from tests.cli.test_process import COMMAND
+from tests.cli.conftest import at_terminal
 from tests.rig.pictures import undrawn  # noqa: F401
-from tests.rig.processes import PATIENCE, started, wait_until
+from tests.rig.processes import COMMAND, PATIENCE, started, wait_until
 from typer.testing import CliRunner
 
 from weakfeedback.cli.app import app
@@ -204,23 +203,9 @@ def test_an_interrupt_is_status_130_and_says_how_to_go_on(folder):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_a_terminal_shows_bars_and_the_time_left(folder):
-    import pty
-
-    parent, child = pty.openpty()
-    words = [*COMMAND, "reproduce", "--quick", "--only", *FAST, "--out", "out"]
-    with started(words, stdout=subprocess.DEVNULL, stderr=child) as process:
-        os.close(child)
-        seen = b""
-        while True:
-            try:
-                part = os.read(parent, 4096)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            seen += part
-    os.close(parent)
-    assert process.returncode == 0
-    assert b"experiments, " in seen
-    assert b" left" in seen
-    assert FAST[0].encode() in seen
+    words = ["reproduce", "--quick", "--only", *FAST, "--out", "out"]
+    seen, status = at_terminal(*words, stdout=subprocess.DEVNULL)
+    assert status == 0
+    assert "experiments, " in seen
+    assert " left" in seen
+    assert FAST[0] in seen

@@ -1,8 +1,6 @@
 """What people expect of a command at a terminal: colours there and only there, completion, pipes, Ctrl-C."""
 
 import io
-import os
-import pty
 import re
 import shutil
 import signal
@@ -12,40 +10,16 @@ import sys
 import pandas as pd
 import pytest
 from rich.console import Console
-from tests.cli.conftest import SMALL, environment
-from tests.rig.processes import PATIENCE, started, wait_until
+from tests.cli.conftest import SMALL, at_terminal, environment
+from tests.rig.processes import COMMAND, PATIENCE, ran, started, wait_until
 
 from weakfeedback.cli.listing import NUMBERS, table
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-9]m|\x1b\[[0-9;]*9[0-7]m")
-COMMAND = [sys.executable, "-m", "weakfeedback"]
-
-
-def at_terminal(*words, **changes):
-    """Run the command with a terminal for all its streams: what it printed, and its status."""
-    ours, theirs = pty.openpty()
-    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-    with started([*COMMAND, *words], **streams, env=environment(**changes)) as process:
-        os.close(theirs)
-        printed = b""
-        try:
-            while piece := os.read(ours, 65536):
-                printed += piece
-        except OSError:  # how a terminal says that nobody writes to it any more
-            pass
-        os.close(ours)
-        return printed.decode(), process.wait(timeout=PATIENCE)
 
 
 def piped(*words, **changes):
-    return subprocess.run(
-        [*COMMAND, *words],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        env=environment(**changes),
-    )
+    return ran("-m", "weakfeedback", *words, env=environment(**changes))
 
 
 def test_colours_on_a_terminal_only(folder):

@@ -7,7 +7,7 @@ import sys
 import textwrap
 
 import pytest
-from tests.rig.processes import PATIENCE
+from tests.rig.processes import PATIENCE, ran
 from typer.testing import CliRunner
 
 from weakfeedback.cli.app import app
@@ -41,7 +41,7 @@ def environment(folder):
 
 
 def run(command, folder, **more):
-    done = subprocess.run(command, env=environment(folder), capture_output=True, text=True, **more)
+    done = ran(*command[1:], env=environment(folder), **more)
     assert done.returncode == 0, done.stderr
     return done
 

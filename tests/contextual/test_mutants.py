@@ -20,7 +20,7 @@ from tests.contextual.following import (
 )
 from tests.reference import contextual as slow
 from tests.reference import contextual_worlds as worlds
-from tests.rig.mutants import made_again, mutate, survives
+from tests.rig.mutants import caught_in_a_loop, made_again, mutate, survives
 
 from weakfeedback.contextual import (
     FixedArm,
@@ -272,28 +272,24 @@ def test_the_loops_and_the_worlds_run_as_the_twin():
     runs_as_the_twin(play, world)
 
 
-@pytest.mark.parametrize(
-    ("module", "old", "new", "count"),
-    [
-        (world, "range(self.order.size - 1, 0, -1)", "range(self.order.size - 1, 1, -1)", 1),
-        (world, "j = int((k + 1) * rng.random())", "j = int(k * rng.random())", 1),
-        (world, "            self.served = 0", "            self.served = 1", 1),
-        (world, "rng.random() < self.chance[row, i] else", "rng.random() > self.chance[row, i] else", 1),
-        (world, "outputs[i] = 1 if self.chance[row, i] > 0.5", "outputs[i] = 1 if rng.random() < 0.5", 1),
-        (world, "            if self.drawn:", "            if True:", 1),
-        (world, "for j in range(i + 1, differ", "for j in range(i, differ", 1),
-        (world, "rng.random() < self.chance[row, i, j]", "rng.random() < self.chance[row, i, i]", 1),
-        (world, "return self.losses[row, arm]", "return self.losses[row, 0]", 1),
-        (world, "return self.truths[row]", "return 1 - self.truths[row]", 1),
-        (play, "seen[: arm + 1]", "seen[:arm]", 2),
-        (play, "if k <= arm else HIDDEN", "if k < arm else HIDDEN", 2),
-        (play, "seen[i, j] = differ[i, j] and j <= arm", "seen[i, j] = differ[i, j] and j < arm", 1),
-        (play, "range(played + 1, marks[-1] + 1)", "range(played + 1, marks[-1])", 3),
-        (play, "counts[K] += world.regret(row, arm)", "counts[K] += world.regret(row, 0)", 3),
-        (play, "truth=world.truth(row)", "truth=world.truth(0)", 1),
-    ],
+test_mutants_of_the_loops_and_the_worlds_are_caught = caught_in_a_loop(
+    runs_as_the_twin,
+    play,
+    world,
+    (world, "range(self.order.size - 1, 0, -1)", "range(self.order.size - 1, 1, -1)", 1),
+    (world, "j = int((k + 1) * rng.random())", "j = int(k * rng.random())", 1),
+    (world, "            self.served = 0", "            self.served = 1", 1),
+    (world, "rng.random() < self.chance[row, i] else", "rng.random() > self.chance[row, i] else", 1),
+    (world, "outputs[i] = 1 if self.chance[row, i] > 0.5", "outputs[i] = 1 if rng.random() < 0.5", 1),
+    (world, "            if self.drawn:", "            if True:", 1),
+    (world, "for j in range(i + 1, differ", "for j in range(i, differ", 1),
+    (world, "rng.random() < self.chance[row, i, j]", "rng.random() < self.chance[row, i, i]", 1),
+    (world, "return self.losses[row, arm]", "return self.losses[row, 0]", 1),
+    (world, "return self.truths[row]", "return 1 - self.truths[row]", 1),
+    (play, "seen[: arm + 1]", "seen[:arm]", 2),
+    (play, "if k <= arm else HIDDEN", "if k < arm else HIDDEN", 2),
+    (play, "seen[i, j] = differ[i, j] and j <= arm", "seen[i, j] = differ[i, j] and j < arm", 1),
+    (play, "range(played + 1, marks[-1] + 1)", "range(played + 1, marks[-1])", 3),
+    (play, "counts[K] += world.regret(row, arm)", "counts[K] += world.regret(row, 0)", 3),
+    (play, "truth=world.truth(row)", "truth=world.truth(0)", 1),
 )
-def test_mutants_of_the_loops_and_the_worlds_are_caught(module, old, new, count):
-    mutant = mutate(module, old, new, count)
-    chosen = (mutant, world) if module is play else (play, mutant)
-    assert not survives(lambda: runs_as_the_twin(*chosen))

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from tests.contextual.test_policies import PROBLEMS, ridge_estimate
-from tests.rig.mutants import mutate, survives
+from tests.rig.mutants import caught
 from tests.rig.refusals import refusals
 
 from weakfeedback import ContextualCascade, simulate
@@ -159,10 +159,11 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new"), MUTANTS, ids=[new.strip() for _, new in MUTANTS])
-def test_mutants_are_caught(old, new):
-    mutant = mutate(uss_pd_ts, old, new).UssPdTs
-    assert not survives(lambda: battery(mutant))
+test_mutants_are_caught = caught(
+    lambda mutant: battery(mutant.UssPdTs),
+    uss_pd_ts,
+    *MUTANTS,
+)
 
 
 # -- with the others

@@ -54,3 +54,9 @@ def test_every_file_has_its_source_its_commit_and_the_licence():
         assert commit in text
     assert "Apache License" in (FOLDER / "LICENSE").read_text()
     assert sum(file.stat().st_size for file in FOLDER.iterdir()) < 800_000
+
+
+def test_an_unknown_set_is_told_which_there_are():
+    for wrong in ("nope", None, 3):
+        with pytest.raises(ValueError, match=r"recorded answers are .*rafdb.*, got "):
+            load_answers(wrong)

@@ -1,10 +1,9 @@
 """Programs that run in processes of their own, forked from one in which the compiler is ready: each starts at once."""
 
 import json
-import os
-import subprocess
-import sys
 import textwrap
+
+from tests.rig.processes import ran
 
 BASE = textwrap.dedent(
     """
@@ -32,14 +31,9 @@ READY = "numba.njit(lambda x: x + 1.0)(1.0)"
 
 def run_each(programs, cwd, before=READY, **environment):
     """Run ``before`` in the process that is forked, then each program in a fork of it; the lines that they print."""
-    out = subprocess.run(
-        [sys.executable, "-W", "error", "-c", BASE, before, json.dumps(programs)],
-        cwd=cwd,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environment},  # Python warns of forks among threads
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {"OPENBLAS_NUM_THREADS": "1", **environment}  # Python warns of forks among threads
+    words = ["-W", "error", "-c", BASE, before, json.dumps(programs)]
+    out = ran(*words, cwd=cwd, environment=environment)
     assert out.returncode == 0, out.stderr
     assert out.stderr == ""
     return out.stdout.splitlines()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.engine.forks import run_each
-from tests.rig.processes import printed, started
+from tests.rig.processes import printed, ran, started
 
 import weakfeedback
 
@@ -71,26 +71,13 @@ SCRIPT = SMALL + textwrap.dedent(
 
 def test_a_class_of_a_script_plays_in_spawned_workers(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    out = subprocess.run(
-        [sys.executable, "-W", "error", "script.py"],
-        cwd=tmp_path,
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    out = ran("-W", "error", "script.py", cwd=tmp_path, environment={"NUMBA_CACHE_DIR": str(tmp_path)})
     assert (out.stdout, out.stderr) == ("True True\n", "")
     assert len([*tmp_path.rglob("play*.nbc")]) == 1  # compiled once: the worker finds it in the cache
 
 
 def run_small(**environment):
-    return subprocess.run(
-        [sys.executable, "-c", PLAY_INT],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return ran("-c", PLAY_INT, environment=environment)
 
 
 def test_without_the_compiler_everything_runs():

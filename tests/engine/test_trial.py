@@ -1,12 +1,11 @@
 """An index out of range in a policy of one's own is an error, not a crash; nothing else changes."""
 
 import os
-import subprocess
-import sys
 import textwrap
 
 import numpy as np
 import pytest
+from tests.rig.processes import printed
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssTs
@@ -81,10 +80,7 @@ PROGRAM = textwrap.dedent(
 def told():
     """What a process tells about policies that index out of range, one line each."""
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_BOUNDSCHECK"}
-    command = [sys.executable, "-W", "error", "-c", PROGRAM]
-    out = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert out.returncode == 0, out.stderr
-    return out.stdout.splitlines()
+    return printed("-W", "error", "-c", PROGRAM, env=environment).splitlines()
 
 
 def test_an_index_out_of_range_is_an_error(told):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.rig.pace import pace
 from tests.rig.processes import PATIENCE, wait_until
+from tests.rig.threads import in_threads
 
 import weakfeedback.journal
 from weakfeedback.journal import Log, SqliteStore, StoreUnavailable
@@ -167,17 +168,13 @@ def test_threads_that_go_on_and_on_share_their_transactions(store):
     log = Log(Slow(store), 1)
     lock = threading.Lock()
 
-    def work():
+    def work(_):
         for _ in range(20):
             with lock:
                 seq = log.append("note", {})
             log.flush(seq)
 
-    threads = [threading.Thread(target=work) for _ in range(24)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(24, work)
     assert len(log.store.batches) < 24 * 20 / 5  # half of the threads in each, if all goes well
     assert store.last(1)[0] == 24 * 20 - 1
 

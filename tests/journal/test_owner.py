@@ -7,11 +7,12 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from tests.rig.processes import PATIENCE, printed
+from tests.rig.threads import in_threads
 
 from weakfeedback.journal import Event, Log, OwnedElsewhere, SqliteStore, StoreUnavailable
 from weakfeedback.journal.owner import Owner
@@ -204,6 +205,22 @@ def test_children_forked_in_the_middle_of_commits_neither_hang_nor_harm(path):
         assert store.integrity() == []
 
 
+@contextmanager
+def orphan(code, place):
+    """A process whose program forks and says so: it is killed, and its child goes on until the end of the block."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-W", "ignore", "-c", code, str(place)]
+    with subprocess.Popen(command, **pipes, cwd=ROOT, start_new_session=True) as process:
+        try:
+            assert process.stdout.readline() == "forked\n"
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
 @needs_fork
 def test_a_child_that_outlives_its_parent_does_not_hold_the_store(path):
     code = """
@@ -216,17 +233,8 @@ if os.fork() == 0:
     os._exit(0)
 time.sleep(3600)
 """
-    command = [sys.executable, "-c", code, str(path)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True
-    ) as process:
-        try:
-            assert process.stdout.readline() == "forked\n"
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-            SqliteStore.open(path).close()
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
+    with orphan(code, path):
+        SqliteStore.open(path).close()
 
 
 @needs_fork
@@ -245,24 +253,14 @@ if os.fork() == 0:
     sys.exit(0)  # not _exit: what is left is torn down, connections too
 time.sleep(3600)
 """
-    command = [sys.executable, "-W", "ignore", "-c", code, str(path)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True
-    ) as process:
-        try:
-            assert process.stdout.readline() == "forked\n"
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-            SqliteStore.open(path).close()
-            with hold(path) as later:
-                later.send_signal(signal.SIGKILL)
-            assert Path(f"{path}-wal").stat().st_size > 0
-            process.stdin.write("\n")
-            process.stdin.flush()
-            assert process.stdout.read() == ""  # until the child has ended
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+    with orphan(code, path) as process:
+        SqliteStore.open(path).close()
+        with hold(path) as later:
+            later.send_signal(signal.SIGKILL)
+        assert Path(f"{path}-wal").stat().st_size > 0
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.read() == ""  # until the child has ended
     with SqliteStore.open(path) as store:
         assert store.last(1)[0] == 1
 
@@ -294,16 +292,12 @@ def test_waiting_for_a_turn_is_not_a_deadlock_between_threads(path):
         log = Log(store, 1)
         lock = threading.Lock()
 
-        def work():
+        def work(_):
             for _ in range(50):
                 with lock:
                     seq = log.append("note", {})
                 log.flush(seq, sync=False)
                 assert store.last(1)[0] >= seq
 
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
+        in_threads(8, work)
         assert store.last(1)[0] == 399

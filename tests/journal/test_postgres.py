@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from tests.journal.pooler import Pooler
 from tests.journal.stores import InPostgres
-from tests.journal.test_owner import in_child, needs_fork
+from tests.journal.test_owner import in_child, needs_fork, orphan
 from tests.rig.processes import PATIENCE, printed, started, wait_until
+from tests.rig.threads import in_threads
 
 from weakfeedback.journal import (
     Event,
@@ -315,20 +316,15 @@ def test_owners_are_killed_and_standbys_lose_nothing(place, kills, tmp_path):
 
 def test_many_who_begin_a_new_store_at_the_same_moment_have_one_owner(server):
     for _ in range(2):
-        place, barrier, found = InPostgres(server), threading.Barrier(6), []
+        place, found = InPostgres(server), []
 
-        def begin(place=place, barrier=barrier, found=found):
-            barrier.wait()
+        def begin(_, place=place, found=found):
             try:
                 found.append(place.open())
             except BaseException as problem:
                 found.append(problem)
 
-        threads = [threading.Thread(target=begin) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(6, begin)
         owners = [one for one in found if not isinstance(one, OwnedElsewhere)]
         assert len(owners) == 1, owners
         owners[0].close()
@@ -401,17 +397,8 @@ if os.fork() == 0:
     os._exit(0)
 time.sleep(3600)
 """
-    command = [sys.executable, "-W", "ignore", "-c", code, place.address]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True
-    ) as process:
-        try:
-            assert process.stdout.readline() == "forked\n"
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-            place.open(wait=True).close()  # as soon as the server has seen it
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
+    with orphan(code, place.address):
+        place.open(wait=True).close()  # as soon as the server has seen it
 
 
 def test_passwords_come_from_the_environment_and_are_never_told(place, server, monkeypatch):

@@ -1,9 +1,8 @@
 """Several sessions on one store: each owns shards, and nobody writes what is not its own."""
 
-import threading
-
 import pytest
 from tests.journal.stores import InPostgres
+from tests.rig.threads import in_threads
 
 from weakfeedback.journal import Event, JournalError, OwnedElsewhere, StoreUnavailable, open_store
 from weakfeedback.journal.events import OwnershipLost
@@ -72,26 +71,14 @@ def test_many_create_learners_at_the_same_time(place):
     with shared(place) as one, shared(place, "http://b:2") as other:
         one.shards.take(range(8))
         other.shards.take(range(8, 16))
-        found, faults = [], []
+        found = []
 
-        def create(store, names):
-            try:
-                for name in names:
-                    found.append(store.create_learner(name, 1))
-                    store.learners()
-            except Exception as error:
-                faults.append(error)
+        def create(n):
+            for name in [f"a{k}" for k in range(300) if shard_of(f"a{k}") // 8 == n][:40]:
+                found.append((one, other)[n].create_learner(name, 1))
+                (one, other)[n].learners()
 
-        both = [
-            (one, [f"a{k}" for k in range(300) if shard_of(f"a{k}") < 8][:40]),
-            (other, [f"a{k}" for k in range(300) if shard_of(f"a{k}") >= 8][:40]),
-        ]
-        threads = [threading.Thread(target=create, args=pair) for pair in both]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert faults == []
+        in_threads(2, create)
         assert sorted(found) == list(range(1, 81))
 
 
@@ -148,20 +135,8 @@ def test_a_store_is_shared_or_has_one_owner(place, tmp_path):
 
 
 def test_many_begin_a_new_store_together(place):
-    found, faults = [], []
-
-    def enter(k):
-        try:
-            found.append(shared(place, f"http://a:{k}", wait=True))
-        except Exception as error:
-            faults.append(error)
-
-    threads = [threading.Thread(target=enter, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert faults == []
+    found = []
+    in_threads(4, lambda k: found.append(shared(place, f"http://a:{k}", wait=True)))
     assert len(found[0].shards.look()) == 4
     taken = [number for store in found for number in store.shards.take(ALL)]
     assert taken == list(ALL)

@@ -3,12 +3,12 @@
 import os
 import sqlite3
 import stat
-import threading
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.journal.stores import InFile, InPostgres
+from tests.rig.threads import in_threads
 
 from weakfeedback import __version__
 from weakfeedback.journal import Event, JournalError, Learner, SecondEnd, SecondKey, SqliteStore
@@ -642,16 +642,12 @@ def test_any_sequence_of_events_reads_as_it_was_written(store, steps, size):
 def test_many_threads_share_a_store(store):
     learners = [store.create_learner(f"t{i}", 0) for i in range(4)]
 
-    def work(learner):
+    def work(n):
         for seq in range(100):
-            store.append([(learner, event(seq, "decide", seq, x=seq))], sync=False)
-            assert store.decided(learner, seq).seq == seq
+            store.append([(learners[n], event(seq, "decide", seq, x=seq))], sync=False)
+            assert store.decided(learners[n], seq).seq == seq
 
-    threads = [threading.Thread(target=work, args=(learner,)) for learner in learners]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert [len(list(store.events(learner))) for learner in learners] == [100] * 4
     assert store.integrity() == []
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import threading
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from tests.adaptive.following import random_table
 from tests.live import inside
 from tests.rig.refusals import refusals
+from tests.rig.threads import in_threads
 
 from weakfeedback import Cascade, Costed, FeedbackConflict, PendingDecision, Scored, UnknownDecision
 from weakfeedback.adaptive import AdaptiveProblem, Agreement, FixedArm, Thresholds, UssA, UssNext
@@ -475,11 +475,7 @@ async def test_coroutines_and_threads():
     assert [a.label for a in answers] == [outputs[row, a.arm] for row, a in enumerate(answers)]
     assert cascade.rounds == 40
     shared = Cascade(stages, **COSTS, policy="USS-A", seed=1)
-    workers = [threading.Thread(target=lambda: [shared(row) for row in range(30)]) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    in_threads(4, lambda _: [shared(row) for row in range(30)])
     assert (shared.rounds, shared.pending, shared.policy.t) == (120, [], 120)
     assert int(shared.report().stopped.sum()) == 120
 

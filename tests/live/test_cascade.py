@@ -335,13 +335,7 @@ def test_the_same_feedback_from_two_threads_is_learned_once():
 
     cascade = fixed(1, compare=compare)
     id = cascade.decide().id
-    work = [
-        threading.Thread(target=lambda: outcomes.append(cascade.feedback(id, ["a", "b"]))) for _ in range(2)
-    ]
-    for thread in work:
-        thread.start()
-    for thread in work:
-        thread.join()
+    in_threads(2, lambda _: outcomes.append(cascade.feedback(id, ["a", "b"])))
     assert sorted(outcomes) == ["accepted", "duplicate"]
     assert (cascade.rounds, cascade.report().comparisons[0, 1]) == (1, 1)
 

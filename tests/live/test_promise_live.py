@@ -568,9 +568,13 @@ def test_equal_prices_are_warned_of_and_nothing_is_called():
     with pytest.warns(UserWarning, match="nothing can be saved"):
         live = Cascade([lambda x: 1, lambda x: 1], [20, 20], agree=0.95, seed=0)
     assert {live(x).arm for x in range(60)} == {1}
-    assert "Nothing can be saved: no other stage is cheaper" in str(live.report())
+    assert "Nothing can be saved: no other stage is clearly cheaper than stage 1, which answers all." in str(
+        live.report()
+    )
     names = ["small", "new", "large"]
-    with pytest.warns(UserWarning, match="^never called, since they cost as much as large: new$"):
+    with pytest.warns(
+        UserWarning, match="^never called, since they cost as much as large, or nearly so: new$"
+    ):
         Router(3, [1, 19.9, 20], agree=0.95, names=names)
     with pytest.warns(UserWarning, match="^nothing can be saved: small is the cheapest stage, and answers"):
         Cascade(3, [1, 2, 3], agree=0.95, reference="small", names=names)

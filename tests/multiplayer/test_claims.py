@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference.players import stream
 from tests.reference.players_claims import SlowClaims
-from tests.rig.mutants import mutate, survives
+from tests.rig.mutants import caught
 from tests.rig.refusals import refusals
 
 from weakfeedback import simulate
@@ -137,10 +137,11 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new"), MUTANTS, ids=lambda text: text.strip()[:40])
-def test_mutants_are_caught(old, new):
-    mutant = mutate(claims, old, new).Claims
-    assert not survives(lambda: battery(mutant))
+test_mutants_are_caught = caught(
+    lambda mutant: battery(mutant.Claims),
+    claims,
+    *MUTANTS,
+)
 
 
 # Safety for all numbers of players and arms, as a search of all runs. Two players and one arm k; every other arm is

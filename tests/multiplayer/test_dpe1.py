@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.apps.devices import MEANS, simulated
 from tests.multiplayer.arena import Arena, seated, sitting_on
-from tests.rig.mutants import mutate, survives
+from tests.rig.mutants import caught
 
 from weakfeedback import Player, simulate
 from weakfeedback.apps.radio import play_radio
@@ -201,10 +201,11 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new"), MUTANTS, ids=[new.strip() or old.strip() for old, new in MUTANTS])
-def test_mutants_are_caught(old, new):
-    mutant = mutate(dpe1, old, new).Dpe1
-    assert not survives(lambda: battery(mutant))
+test_mutants_are_caught = caught(
+    lambda mutant: battery(mutant.Dpe1),
+    dpe1,
+    *MUTANTS,
+)
 
 
 # -- all sizes

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.multiplayer.arena import Arena, seated
-from tests.rig.mutants import mutate, survives
+from tests.rig.mutants import caught
 
 from weakfeedback import Player, simulate
 from weakfeedback.checks import CHECKS, check_policy
@@ -199,10 +199,11 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new"), MUTANTS, ids=[(new or old).strip() for old, new in MUTANTS])
-def test_mutants_are_caught(old, new):
-    mutant = mutate(dlc_lix, old, new).DlcLix
-    assert not survives(lambda: battery(mutant))
+test_mutants_are_caught = caught(
+    lambda mutant: battery(mutant.DlcLix),
+    dlc_lix,
+    *MUTANTS,
+)
 
 
 # -- all sizes, and safety

@@ -8,7 +8,7 @@ import pytest
 from tests.multiplayer.arena import Arena
 from tests.reference.players import SlowTable, stream
 from tests.reference.players_match import slow_match, slow_selfish
-from tests.rig.mutants import mutate, survives
+from tests.rig.mutants import caught
 from tests.rig.refusals import refusals
 
 from weakfeedback import simulate
@@ -103,10 +103,11 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new"), MUTANTS, ids=lambda text: text.strip()[:40])
-def test_mutants_are_caught(old, new):
-    mutant = mutate(match, old, new).Match
-    assert not survives(lambda: battery(mutant))
+test_mutants_are_caught = caught(
+    lambda mutant: battery(mutant.Match),
+    match,
+    *MUTANTS,
+)
 
 
 # All dialogs of small teams
@@ -232,23 +233,19 @@ def test_selfish_as_its_twin_and_collided_is_never_read(index):
         selfish_pair(Selfish, index, seed)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("if value > highest:", "if value < highest or k == 0:"),
-        ("1.0 + n - self.sums[k]", "2.0 + n - self.sums[k]"),
-        ("rng.normal() / (self.t + 1)", "rng.normal()"),
-        ("math.log(self.t + 1))", "math.log(self.t + 2))"),
-        ("return 10.0 + noise", "return noise"),
-        ("self.sums[arm] += reward", "self.sums[arm] += 0.0 if collided else reward"),
-        ("self.pulls[arm] += 1", "self.pulls[arm] += 0 if collided else 1"),
+test_mutants_of_selfish_are_caught = caught(
+    lambda mutant: [
+        selfish_pair(mutant.Selfish, index, seed) for index in ("thompson", "kl-ucb") for seed in range(3)
     ],
+    selfish,
+    ("if value > highest:", "if value < highest or k == 0:"),
+    ("1.0 + n - self.sums[k]", "2.0 + n - self.sums[k]"),
+    ("rng.normal() / (self.t + 1)", "rng.normal()"),
+    ("math.log(self.t + 1))", "math.log(self.t + 2))"),
+    ("return 10.0 + noise", "return noise"),
+    ("self.sums[arm] += reward", "self.sums[arm] += 0.0 if collided else reward"),
+    ("self.pulls[arm] += 1", "self.pulls[arm] += 0 if collided else 1"),
 )
-def test_mutants_of_selfish_are_caught(old, new):
-    mutant = mutate(selfish, old, new).Selfish
-    assert not survives(
-        lambda: [selfish_pair(mutant, index, seed) for index in ("thompson", "kl-ucb") for seed in range(3)]
-    )
 
 
 def test_selfish_without_sensing_earns_almost_all():

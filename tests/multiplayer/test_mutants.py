@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.multiplayer.following import alone, follow, means_of, told_by_the_twin
 from tests.reference import players as slow
-from tests.rig.mutants import mutate, survives
+from tests.rig.mutants import caught_in_a_loop, mutate, survives
 
 from weakfeedback.multiplayer import (
     MultiplayerProblem,
@@ -214,29 +214,24 @@ def test_the_loop_and_the_world_run_as_the_twin():
     runs_as_the_twin(play, world)
 
 
-@pytest.mark.parametrize(
-    ("module", "old", "new"),
-    [
-        (world, "rng.random() < mean", "rng.random() > mean"),
-        (world, "range(self.order.size - 1, 0, -1)", "range(self.order.size - 1, 1, -1)"),
-        (world, "j = int((k + 1) * rng.random())", "j = int(k * rng.random())"),
-        (world, "self.means[self.order[k]]", "self.means[k]"),
-        (world, "half * (2.0 * rng.random() - 1.0)", "half * (rng.random() - 0.5)"),
-        (world, "CONCENTRATION = 4.0", "CONCENTRATION = 2.0"),
-        (play, "crowd[arm] > 1", "crowd[arm] > 2"),
-        (play, "more = marks[m] - counts[ROUNDS]", "more = marks[-1] - counts[ROUNDS]"),
-        (play, "used[k] += more if", "used[k] += 1 if"),
-        (play, "counts[FIXED + world.order[k]] += used[k]", "counts[FIXED + k] += used[k]"),
-        (play, "                used[k] = 0\n", ""),
-        (play, "collisions += crowd[k] if", "collisions += 1 if"),
-        (play, "resting = settled == N and moving == 0", "resting = moving == 0"),
-        (play, "resting = settled == N and moving == 0", "resting = settled == N"),
-        (play, "counts[SETTLED] == N and counts[SETTLED_AT] == 0", "counts[SETTLED] == N"),
-        (play, "world.order[players[n].arm]", "players[n].arm"),
-    ],
-    ids=short,
+test_mutants_of_the_loop_and_the_world_are_caught = caught_in_a_loop(
+    runs_as_the_twin,
+    play,
+    world,
+    (world, "rng.random() < mean", "rng.random() > mean"),
+    (world, "range(self.order.size - 1, 0, -1)", "range(self.order.size - 1, 1, -1)"),
+    (world, "j = int((k + 1) * rng.random())", "j = int(k * rng.random())"),
+    (world, "self.means[self.order[k]]", "self.means[k]"),
+    (world, "half * (2.0 * rng.random() - 1.0)", "half * (rng.random() - 0.5)"),
+    (world, "CONCENTRATION = 4.0", "CONCENTRATION = 2.0"),
+    (play, "crowd[arm] > 1", "crowd[arm] > 2"),
+    (play, "more = marks[m] - counts[ROUNDS]", "more = marks[-1] - counts[ROUNDS]"),
+    (play, "used[k] += more if", "used[k] += 1 if"),
+    (play, "counts[FIXED + world.order[k]] += used[k]", "counts[FIXED + k] += used[k]"),
+    (play, "                used[k] = 0\n", ""),
+    (play, "collisions += crowd[k] if", "collisions += 1 if"),
+    (play, "resting = settled == N and moving == 0", "resting = moving == 0"),
+    (play, "resting = settled == N and moving == 0", "resting = settled == N"),
+    (play, "counts[SETTLED] == N and counts[SETTLED_AT] == 0", "counts[SETTLED] == N"),
+    (play, "world.order[players[n].arm]", "players[n].arm"),
 )
-def test_mutants_of_the_loop_and_the_world_are_caught(module, old, new):
-    mutant = mutate(module, old, new)
-    chosen = (mutant, world) if module is play else (play, mutant)
-    assert not survives(lambda: runs_as_the_twin(*chosen))

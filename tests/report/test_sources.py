@@ -1,12 +1,12 @@
 """A page shows the code that was stored with the results, and runs nothing that a folder names."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 from tests.report.test_page import results_of
 from tests.reproduce.tiny import tiny  # noqa: F401
+from tests.rig.processes import printed
 
 from weakfeedback import Results, simulate
 from weakfeedback.cascade import CascadeProblem, UssTs
@@ -37,13 +37,11 @@ def test_a_folder_cannot_make_report_run_its_code(tmp_path):
     results.about |= {"code": {"A": "evil", "B": "this"}, "sources": {"evil": {"code": 3}, "this": None}}
     results.save(tmp_path / "results.parquet")
     (tmp_path / "evil.py").write_text(EVIL)
-    command = [sys.executable, "-m", "weakfeedback", "report", "."]
-    out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert out.returncode == 0, out.stderr
+    out = printed("-m", "weakfeedback", "report", ".", cwd=tmp_path)
     assert not (tmp_path / "was_run").exists()
     page = (tmp_path / "report" / "index.html").read_text()
     assert "a secret of this machine" not in page
-    assert "Zen of Python" not in out.stdout + page
+    assert "Zen of Python" not in out + page
 
 
 def test_nor_can_the_folder_of_a_reproduction(tiny, tmp_path, monkeypatch):  # noqa: F811

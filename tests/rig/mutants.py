@@ -49,3 +49,28 @@ def survives(battery: Callable[[], None]) -> bool:
         except Exception:
             return False
     return True
+
+
+def caught(battery: Callable[[Any], Any], module: Any, *edits: tuple[Any, ...]) -> Callable[..., None]:
+    """A test for each edit of a module (old, new, and how often if not once): the battery finds something wrong."""
+    return _caught(battery, [(module, *edit) for edit in edits])
+
+
+def caught_in_a_loop(runs: Callable[..., Any], play: Any, world: Any, *edits: Any) -> Callable[..., None]:
+    """The same for edits of a loop or of its world, which run together; each names its module first."""
+    names = play.__name__, world.__name__
+
+    def battery(mutant: Any) -> None:
+        changed = mutant.__name__.removesuffix("__mutant")
+        runs(*(mutant if name == changed else module for name, module in zip(names, (play, world))))
+
+    return _caught(battery, edits)
+
+
+def _caught(battery: Callable[[Any], Any], edits: Sequence[Any]) -> Callable[..., None]:
+    @pytest.mark.parametrize("edit", edits, ids=lambda edit: (edit[2] or edit[1]).strip()[:40])
+    def test(edit: tuple[Any, ...]) -> None:
+        mutant = mutate(*edit)
+        assert not survives(lambda: battery(mutant))
+
+    return test

@@ -16,13 +16,21 @@ from typing import Any
 PATIENCE = 600.0
 
 
-def printed(*words: Any, environment: Mapping[str, str] | None = None, **options: Any) -> str:
-    """What another Python prints that is started with these words, such as "-c" and a program; it must end well."""
-    done = subprocess.run(
-        [sys.executable, *map(str, words)],
-        **{"capture_output": True, "text": True, "timeout": PATIENCE, **options},
-        env={**os.environ, **(environment or {})},
-    )
+COMMAND = [sys.executable, "-m", "weakfeedback"]
+
+
+def ran(
+    *words: Any, environment: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.CompletedProcess:
+    """Another Python that was started with these words, such as "-c" and a program, and has ended."""
+    usual = {"capture_output": True, "text": True, "timeout": PATIENCE}
+    env = {**os.environ, **(environment or {})}
+    return subprocess.run([sys.executable, *map(str, words)], **{**usual, "env": env, **options})
+
+
+def printed(*words: Any, **options: Any) -> str:
+    """What another Python prints, which must end well."""
+    done = ran(*words, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -2,12 +2,12 @@
 
 import asyncio
 import random
-import threading
 
 import pytest
 from tests.rig.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER
 from tests.rig.processes import PATIENCE
 from tests.rig.sockets import Chaos, in_thread, listening
+from tests.rig.threads import in_threads
 
 from weakfeedback import FeedbackConflict, UnknownDecision
 from weakfeedback.client import AsyncClient, Client, Refused, ServiceUnavailable
@@ -147,14 +147,7 @@ def test_exactly_once_through_a_network_that_misbehaves(service, rounds, monkeyp
         through = wait(proxy.__aenter__())
         try:
             results = [[] for _ in range(8)]
-            workers = [
-                threading.Thread(target=play_rounds, args=(through, "triage", k, rounds, results[k]))
-                for k in range(8)
-            ]
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
+            in_threads(8, lambda k: play_rounds(through, "triage", k, rounds, results[k]))
         finally:
             wait(proxy.__aexit__(None, None, None))
         assert all(chaos.counts.values()), chaos.counts

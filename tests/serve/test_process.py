@@ -6,13 +6,12 @@ import importlib.util
 import json
 import signal
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.rig.harness import CASCADE
-from tests.rig.processes import PATIENCE, wait_until
+from tests.rig.processes import PATIENCE, printed, wait_until
 from tests.rig.server import Client, Process
 
 from weakfeedback.cli.output import Stop
@@ -130,5 +129,4 @@ def test_the_command_line_needs_nothing_of_the_extra_to_start() -> None:
     """Other commands must not wait for it, nor fail without it."""
     names = "('starlette', 'uvicorn', 'orjson')"
     code = f"import sys, weakfeedback.cli.app; print([name for name in {names} if name in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    assert printed("-c", code).strip() == "[]"

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.validate import brief
+
 FOLDER = Path(__file__).parent / "recorded"
 MMLU_PRO = (1400.0, 350.0)  # assumed tokens of input and output
 
@@ -176,4 +178,6 @@ def load_answers(name: str) -> Answers:
     >>> load_answers("rafdb").models
     ('github-cnn', 'facepp', 'microsoft')
     """
+    if not isinstance(name, str) or name not in CHAINS:
+        raise ValueError(f"recorded answers are {', '.join(CHAINS)}, got {brief(name)}")
     return CHAINS[name].load()

@@ -133,6 +133,7 @@ class AllocationReport(Report):
         known = ones + zeros > 0
         mean = np.where(known, ones / np.maximum(ones + zeros, 1), math.nan)
         low, high = (betaincinv(1.0 + ones, 1.0 + zeros, q) for q in (0.025, 0.975))
+        low, high = np.where(ones > 0, low, 0.0), np.where(zeros > 0, high, 1.0)  # the band holds its mean
         return pd.DataFrame({"amount": amounts, "mean": mean, "low": low, "high": high})
 
     def to_dict(self) -> dict[str, Any]:

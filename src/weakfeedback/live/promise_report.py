@@ -248,7 +248,7 @@ class PromiseReport(Report):
         reference, noun = self.reference, self.words.noun
         usable = [one for one in self.models if one["usable"]]
         if not usable:
-            return f"Nothing can be saved: no other {noun} is cheaper than {reference}, which answers everything."
+            return f"Nothing can be saved: no other {noun} is clearly cheaper than {reference}, which answers all."
         if not any(one["compared"] for one in usable):
             return f"No {noun} was compared with {reference} yet, which answers everything."
         told = " and ".join(
@@ -277,8 +277,8 @@ class PromiseReport(Report):
         word = "saved" if self.saved >= 0.0 else "lost"
         lines = [
             f"Money: {money(self.spent)}, {percent(self.spent / alone)} of {reference} alone ({money(alone)}): {word} "
-            f"{money(abs(self.saved))} ({percent(abs(self.saved) / alone)}); comparisons by lot "
-            f"{percent(self.compared_cost / alone)}."
+            f"{money(abs(self.saved))} ({percent(abs(self.saved) / alone)})"
+            + ("." if self.shadow else f"; comparisons by lot {percent(self.compared_cost / alone)}.")
         ]
         if self.settings["budget"] is None:
             more = f"{100 * OVERSPEND:.0f} % plus {ALLOWANCE} calls"

@@ -1,14 +1,11 @@
 """Stored code is loaded without the tables that Numba fills before it compiles, unless the code needs them."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from numba import njit
 from numba.core.cpu import CPUContext
 from tests.engine._numba.drawing import play
+from tests.rig.processes import printed
 
 from weakfeedback.engine.compiler import cache
 from weakfeedback.engine.compiler._numba import diskcache
@@ -25,12 +22,8 @@ print(found.compiled["a"], found.values("a").tolist(), [name in sys.modules for 
 
 
 def test_a_second_process_does_not_prepare_to_compile(tmp_path):
-    environment = {**os.environ, cache.VARIABLE: str(tmp_path)}
-    command = [sys.executable, "-W", "error", "-c", PLAY]
-    first, second = (
-        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-        for _ in range(2)
-    )
+    environment = {cache.VARIABLE: str(tmp_path)}
+    first, second = (printed("-W", "error", "-c", PLAY, environment=environment) for _ in range(2))
     expected = f"True {play().values('a').tolist()}"
     assert first == f"{expected} [True, True, True]\n"
     assert second == f"{expected} [False, False, False]\n"

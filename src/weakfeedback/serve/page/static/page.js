@@ -68,8 +68,8 @@
         data.push(pair.share, pair.high, pair.low);
         series.push({ label: pair.label, stroke: line, width: 2, points: dots(c, line) });
         // borders of its own colour, so that intervals which lie over each other can be told apart
-        series.push({ label: "to", stroke: line, width: 1, dash: [2, 3], points: { ...dots(c), size: 5 } });
-        series.push({ label: "from", stroke: line, width: 1, dash: [2, 3], points: { ...dots(c), size: 5 } });
+        series.push({ label: "to", stroke: line, width: 1, dash: [2, 3], points: { ...dots(c, colour("--card")), size: 5 } });
+        series.push({ label: "from", stroke: line, width: 1, dash: [2, 3], points: { ...dots(c, colour("--card")), size: 5 } });
         bands.push({ series: [n + 1, n + 2], fill: line + "22" });
         if (pair.pays <= 1) {
           data.push(c.at.map(() => pair.pays));

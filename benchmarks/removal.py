@@ -1,0 +1,80 @@
+"""What it costs to remove the settled model of a router: the next 200 requests, on chains drawn anew.
+
+Chains of three and more models are drawn from recorded answers, at six prices of the last model. A router plays 2000
+requests, then the model that it has settled on is removed. The next 200 requests, money plus errors, are told over
+those of a router that has played 2000 requests without it; beside them those of a router that starts again.
+
+    python -m benchmarks.removal [--seed N] [--chains N] [--runs N]
+"""
+
+import argparse
+import itertools
+
+import numpy as np
+
+from benchmarks.looks import GSM8K, LAST, MMLU, TOKENS, loaded
+from weakfeedback.datasets.answers import MMLU_PRO
+from weakfeedback.routing import PayToCompare
+
+BEFORE, AFTER = 2000, 200
+
+
+def chains(seed, count):
+    """Yield the truth, the outputs and the relative prices of chains of three to five models of each benchmark."""
+    rng = np.random.default_rng(seed)
+    for file, known, tokens, group in (
+        ("gsm8k", GSM8K, TOKENS, ""),
+        ("mmlu-pro", MMLU, MMLU_PRO, "category"),
+    ):
+        fits = [one for size in (3, 4, 5) for one in itertools.combinations(known, size)]
+        for k in rng.permutation(len(fits))[:count]:
+            yield loaded(file, fits[k], known, tokens, group)[:3]
+
+
+def played(policy, models, outputs, errors, rounds, rng):
+    """Money plus errors of these rounds; an answer costs the mean error of its model."""
+    prices, total = policy.c.copy(), 0.0
+    for row in rng.integers(len(outputs), size=rounds):
+        call = policy.select(None)
+        policy.start(call, None)
+        called = np.flatnonzero(call)
+        policy.update(call, outputs[row][models][called], None)
+        total += prices[called].sum() + errors[models][called[-1]]
+    return total
+
+
+def ratios(outputs, errors, prices, runs, seed):
+    """What was paid after the removal, and after a new start, over a router that never had the model."""
+    sums, every = np.zeros(3), np.arange(prices.size)
+    for run in range(runs):
+        rng, policy = np.random.default_rng([seed, run]), PayToCompare(prices)
+        played(policy, every, outputs, errors, BEFORE, rng)
+        kept = np.delete(every, policy.settled())
+        never = PayToCompare(prices[kept])
+        played(never, kept, outputs, errors, BEFORE, rng)
+        now = int(rng.integers(2**62))
+        for k, one in enumerate((policy.with_models(prices[kept], kept), PayToCompare(prices[kept]), never)):
+            sums[k] += played(one, kept, outputs, errors, AFTER, np.random.default_rng(now))
+    return sums[:2] / sums[2]
+
+
+def main(arguments=None):
+    """Print the median, the mean, the share of cells within 2 %, and the worst."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--chains", type=int, default=6, help="of each benchmark")
+    parser.add_argument("--runs", type=int, default=10)
+    given = parser.parse_args(arguments)
+    found = []
+    for n, (truth, outputs, prices) in enumerate(chains(given.seed, given.chains)):
+        errors = (outputs != truth[:, None]).mean(axis=0)
+        found += [ratios(outputs, errors, last * prices, given.runs, n) for last in LAST]
+    for name, cells in zip(("what was known stays", "a new start"), np.transpose(found)):
+        print(
+            f"{name}: median {np.median(cells):.3f}, mean {cells.mean():.3f}, {(cells <= 1.02).mean():.0%} of "
+            f"{cells.size} cells at most 1.02, worst {cells.max():.3f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
