@@ -2,8 +2,9 @@
 
 Clients, instances and the server of the store share the cores of one machine, so the clock tells little. What counts is
 the CPU time of the busiest instance per decision with its feedback: where each instance has a core of its own, that is
-what bounds the decisions a second. Clients that know the owner of a learner ask it; others ask any instance. There
-are 32 clients for each instance, unless told.
+what bounds the decisions a second. Clients that know the owner of a learner ask it; others ask any instance; ours asks
+the first one, and the owner once it was told. There are 32 clients for each instance, unless told; the more, the more
+requests share a commit and a wake-up.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from typing import Any
 from tests.rig.postgres import Cluster, cluster
 
 from benchmarks.service import CASCADE, OURS, cpu_of, post, serving
+from weakfeedback.client import AsyncClient
 from weakfeedback.journal.shards import SHARDS
 
 NAMES = [f"t{k}" for k in range(SHARDS)]  # a learner of each shard
@@ -45,6 +47,23 @@ async def load(ports: dict[str, list[int]], clients: int, seconds: float) -> int
             writer.close()
 
     await asyncio.gather(*(client(number) for number in range(clients)))
+    return count
+
+
+async def load_ours(ports: list[int], clients: int, seconds: float) -> int:
+    """Do the same with the client of the library; how often."""
+    count, end = 0, time.perf_counter() + seconds
+    async with AsyncClient([f"http://127.0.0.1:{port}" for port in ports]) as service:
+
+        async def client(number: int) -> None:
+            nonlocal count
+            learner = service.learner(NAMES[number % len(NAMES)])
+            while time.perf_counter() < end:
+                made = await learner.decide()
+                await learner.feedback(made.id, [1] * (int(made.stage or 0) + 1))
+                count += 1
+
+        await asyncio.gather(*(client(number) for number in range(clients)))
     return count
 
 
@@ -81,7 +100,7 @@ def owned(metrics: int) -> set[str]:
 
 
 def run(
-    server: Cluster, instances: int, direct: bool, seconds: float, clients: int = CLIENTS
+    server: Cluster, instances: int, way: str, seconds: float, clients: int = CLIENTS
 ) -> dict[str, float]:
     """What so many instances cost per decision, in microseconds of CPU, and how many there were a second."""
     command = [*OURS, "--shared", "--store", server.url("s" + str(time.monotonic_ns()))]
@@ -94,12 +113,19 @@ def run(
         while sorted(len(owned(port)) for _, port in running) != [SHARDS // instances] * instances:
             time.sleep(0.2)
         owners = {name: port for _, port in running for name in owned(port)}
-        ports = {name: [owners[name]] if direct else [port for _, port in running] for name in NAMES}
+        everywhere = [port for _, port in running]
+        ports = {name: [owners[name]] if way == "owner" else everywhere for name in NAMES}
         clients *= instances
-        asyncio.run(load(ports, clients, 1.0))
+
+        def play(seconds: float) -> int:
+            if way == "ours":
+                return asyncio.run(load_ours(everywhere, clients, seconds))
+            return asyncio.run(load(ports, clients, seconds))
+
+        play(1.0)
         before, stored = [cpu_of(pid) for pid, _ in running], cpu_of_store(server)
         began = time.perf_counter()
-        count = asyncio.run(load(ports, clients, seconds))
+        count = play(seconds)
         taken = time.perf_counter() - began
         used = [1e6 * (cpu_of(pid) - start) / count for (pid, _), start in zip(running, before)]
         store = 1e6 * (cpu_of_store(server) - stored) / count
@@ -110,16 +136,18 @@ def main() -> int:
     """Measure by turns, print the medians."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
     clients = int(sys.argv[2]) if len(sys.argv) > 2 else CLIENTS
-    ways = {"one": (1, True), "two, asked directly": (2, True), "two, any of them": (2, False)}
+    ways = {"one": (1, "owner"), "two, the owner": (2, "owner"), "two, any of them": (2, "any")}
+    ways |= {"one, our client": (1, "ours"), "two, our client": (2, "ours")}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
     with cluster() as server:
         for _ in range(3):
-            for name, (instances, direct) in ways.items():
-                found[name].append(run(server, instances, direct, seconds, clients))
+            for name, (instances, way) in ways.items():
+                found[name].append(run(server, instances, way, seconds, clients))
     best = {name: min(runs, key=lambda one: one["busiest"]) for name, runs in found.items()}
     print("microseconds of CPU per decision with its feedback, the best of three turns")
     for name, one in best.items():
-        ratio = best["one"]["busiest"] / one["busiest"]
+        alone = best["one, our client" if ways[name][1] == "ours" else "one"]
+        ratio = alone["busiest"] / one["busiest"]
         print(
             f"{name:22}  busiest instance {one['busiest']:6.0f}  all {one['all']:6.0f}  PostgreSQL {one['store']:6.0f}"
             f"  {one['per_second']:6.0f} a second here  {ratio:.2f} times the decisions of one"

@@ -164,23 +164,23 @@ class _Base:
 
     def __init__(
         self,
-        address: str = "http://127.0.0.1:8470",
+        address: str | Sequence[str] = "http://127.0.0.1:8470",
         *,
         token_env: str | None = None,
         timeout: float = 30.0,
         repeats: int = REPEATS,
-        direct: bool = False,
     ) -> None:
-        parts = urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-            raise ValueError(f"address must be like http://127.0.0.1:8470, got {address!r}")
+        given = [address] if isinstance(address, str) else list(address)
+        if not given:
+            raise ValueError("address must be one address, or several")
         if not timeout > 0.0:
             raise ValueError(f"timeout must be a number of seconds > 0, got {timeout!r}")
         if not 0 <= repeats <= REPEATS:
             raise ValueError(f"repeats must be from 0 to {REPEATS}, got {repeats!r}")
-        self.address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self.addresses = tuple(_address(one) for one in given)
+        self.address = self.addresses[0]  # which is asked unless another one owns the learner
         self.timeout, self.repeats = float(timeout), repeats
-        self._direct, self._owners = direct, dict[str, str]()  # the address of learners that live elsewhere
+        self._owners = dict[str, str]()  # the address of learners that live elsewhere
         self._token = None if token_env is None else _token(token_env)
         self._idle: dict[str, list[http.client.HTTPConnection]] = {}  # of a `Client`, by address
         self._lock = threading.Lock()
@@ -201,17 +201,21 @@ class _Base:
         return self._owners.get(call.learner, self.address)
 
     def _note_owner(self, call: _Call, owner: str | None) -> None:
-        """Ask the instance that has answered for another one directly, from now on."""
-        if self._direct and owner is not None and call.learner:
+        """Ask the instance that has answered for another one directly, from now on; only where the user said so."""
+        if owner is not None and owner in self.addresses:
             self._owners[call.learner] = owner
+        elif owner is not None:
+            self._owners.pop(call.learner, None)
 
-    def _is_back(self, call: _Call) -> bool:
-        """Forget the owner of a learner, which was not reached; return whether there was one."""
-        return self._owners.pop(call.learner, None) is not None
+    def _leave(self, call: _Call, place: str) -> bool:
+        """Ask elsewhere from now on; return whether ``place`` was asked as the owner of a learner."""
+        if place == self.address:
+            self.address = self.addresses[(self.addresses.index(place) + 1) % len(self.addresses)]
+        return self._owners.get(call.learner) == place and self._owners.pop(call.learner, None) is not None
 
-    def _failed(self, call: _Call, problem: BaseException) -> ServiceUnavailable:
+    def _failed(self, call: _Call, place: str, problem: BaseException) -> ServiceUnavailable:
         words = str(problem) or type(problem).__name__
-        return ServiceUnavailable(f"{call.method} {self.address}{call.path}: {words}")
+        return ServiceUnavailable(f"{call.method} {place}{call.path}: {words}")
 
 
 class Client(_Base):
@@ -219,8 +223,9 @@ class Client(_Base):
 
     Parameters
     ----------
-    address : str
-        Where the service listens.
+    address : str, or several
+        Where the service listens. Of several instances that share a store, that which owns a learner is asked once
+        another has told it, at the address that it advertises if that is one of these; when it is gone, the next one.
     token_env : str, optional
         The environment variable that holds the token, if the service requires one; or the same with ``_FILE`` at its
         end names a file that does.
@@ -228,9 +233,6 @@ class Client(_Base):
         For each attempt.
     repeats : integer from 0 to 5
         How often a call is repeated after a connection error or the answers 429, 502, 503 and 504.
-    direct : bool
-        Where several instances share a store: ask the one that owns a learner, at the address that it advertises, once
-        another has told it. The token goes there, too.
     """
 
     process: subprocess.Popen[str] | None = None  # of a service that was started with `local_service`
@@ -252,7 +254,7 @@ class Client(_Base):
     def ready(self) -> bool:
         """Return whether the service can be used now."""
         try:
-            return self._once(_Call("GET", "/health/ready"))[0] == 200
+            return self._once(_Call("GET", "/health/ready"), self.address)[0] == 200
         except (OSError, http.client.HTTPException):
             return False
 
@@ -272,25 +274,26 @@ class Client(_Base):
     def _send(self, call: _Call) -> Any:
         tried = 0
         while True:
-            status = wait = None
+            status, wait, place = None, None, self._place(call)
             try:
-                status, headers, content = self._once(call)
+                status, headers, content = self._once(call, place)
             except (OSError, http.client.HTTPException) as problem:
-                if self._is_back(call):
+                if self._leave(call, place):
                     continue
                 wait = self._again(tried, None, None)
                 if wait is None:
-                    raise self._failed(call, problem) from problem
+                    raise self._failed(call, place, problem) from problem
             else:
                 wait = self._again(tried, status, headers.get("Retry-After"))
                 if wait is None:
                     return _result(call, status, content)
+                if status != 429:
+                    self._leave(call, place)
             time.sleep(wait)
             tried += 1
 
-    def _once(self, call: _Call) -> tuple[int, Any, bytes]:
+    def _once(self, call: _Call, place: str) -> tuple[int, Any, bytes]:
         """Send a request and read the answer; if a kept connection was closed meanwhile, send the request again."""
-        place = self._place(call)
         with self._lock:
             idle = self._idle.get(place)
             connection = idle.pop() if idle else None
@@ -374,10 +377,11 @@ class AsyncClient(_Base):
             )
         tried = 0
         while True:
+            place = self._place(call)
             try:
                 async with self._session.request(
                     call.method,
-                    self._place(call) + call.path,
+                    place + call.path,
                     data=call.content(),
                     headers=call.headers(self._token),
                     allow_redirects=False,
@@ -386,20 +390,29 @@ class AsyncClient(_Base):
                     status, later = answer.status, answer.headers.get("Retry-After")
                     self._note_owner(call, answer.headers.get(OWNER))
             except (TimeoutError, aiohttp.ClientError, OSError) as problem:
-                if self._is_back(call):
+                if self._leave(call, place):
                     continue
                 wait = self._again(tried, None, None)
                 if wait is None:
-                    raise self._failed(call, problem) from problem
+                    raise self._failed(call, place, problem) from problem
             else:
                 wait = self._again(tried, status, later)
                 if wait is None:
                     return _result(call, status, content)
+                if status != 429:
+                    self._leave(call, place)
             await asyncio.sleep(wait)
             tried += 1
 
 
 # -- what can be asked, for both clients: generators of requests, which get the answers
+
+
+def _address(address: str) -> str:
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
+        raise ValueError(f"address must be like http://127.0.0.1:8470, got {address!r}")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
 def _learner_path(name: str) -> str:

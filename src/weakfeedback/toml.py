@@ -56,6 +56,7 @@ TAGS: dict[str, tuple[str, ...]] = {
     "marks": ("int", "list[int]"),
 }
 INDEX, QUOTED = re.compile(r"\[\d+\]"), re.compile("'([^']*)'")
+KIND = re.compile(r"function-|(list|dict)\[")  # of a value that may be of several
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -187,13 +188,15 @@ def path_of(location: Iterable[int | str]) -> str:
 
     >>> path_of(("router", "prices", 1)), path_of(("cascade", "compare", "number", "scale"))
     ('prices[1]', 'compare.scale')
+    >>> path_of(("context", "list[constrained-float]", 3))
+    'context[3]'
     """
     parts = list[str]()
     for place, part in enumerate(location):
         before = parts[-1] if parts else ""
         if isinstance(part, int):
             parts[-1:] = [f"{before}[{part}]"]
-        elif not (part.startswith("function-") or ((parts or not place) and part in TAGS.get(before, ()))):
+        elif not (KIND.match(part) or ((parts or not place) and part in TAGS.get(before, ()))):
             parts.append(part)
     return ".".join(parts)
 

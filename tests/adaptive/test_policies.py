@@ -245,10 +245,7 @@ def test_chances_are_checked_and_may_be_none():
 
 test_wrong_arguments_are_refused = refusals(
     lambda make: make(),
-    (
-        lambda: UssA([0.1], judge="majority"),
-        "judge must be one of last, score, calibrated, got 'majority'",
-    ),
+    (lambda: UssA([0.1], judge="majority"), "judge must be one of last, score, calibrated, got 'majority'"),
     (lambda: UssA([0.1, -0.2]), "costs must be"),
     (lambda: UssA([0.1], labels=1), "labels must be an integer >= 2"),
     (lambda: UssA([0.1], ridge=0), "ridge"),

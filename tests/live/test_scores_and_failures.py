@@ -1,4 +1,4 @@
-"""Scores that are no plain number, and models that fail, under a promise."""
+"""Promises: scores that are no plain number, models that fail, and changes that contradict what was chosen."""
 
 import math
 
@@ -38,3 +38,16 @@ def test_a_model_that_fails_is_told_once_in_the_log(kind, caplog):
         f"{name} failed, another {noun} answers; this is said once: KeyError: 'no such thing'"
         for name in ("medium", "small")
     ]
+
+
+@pytest.mark.parametrize("kind", [Cascade, Router])
+def test_what_is_sure_is_a_share_and_no_budget_takes_its_place(kind):
+    """Whatever is promised later, the state can be read."""
+    live = kind(2, [1, 20], agree=0.95, sure=True, seed=0)
+    before = live.state()
+    with pytest.raises(ValueError, match="sure needs agree, the share that is to be sure; a budget cannot"):
+        live.promise(budget=6.0)
+    assert live.state() == before
+    live.promise(error_cost=50.0)
+    live.promise(agree=0.9)
+    assert kind.from_state(live.state()).report().settings == live.report().settings

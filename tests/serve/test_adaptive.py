@@ -1,7 +1,6 @@
 """A learner that decides after every answer, over HTTP and in the library: the same steps, told once or twice."""
 
 import random
-from pathlib import Path
 from typing import Any
 
 from tests.live import inside
@@ -15,7 +14,7 @@ CONFIG = {"kind": "adaptive", "stages": ["a", "b", "c"], "stage_costs": COSTS, "
 PLACE = "/v1/learners/t"
 
 
-def test_rounds_equal_the_library_and_survive_restarts_in_their_middle(tmp_path: Path) -> None:
+def test_rounds_equal_the_library_and_survive_restarts_in_their_middle(tmp_path):
     own: Any = Cascade(3, COSTS, 60.0, policy="USS-A", seed=4)
     own.speak(["a", "b", "c"])
     luck = random.Random(2)
@@ -63,7 +62,7 @@ def test_rounds_equal_the_library_and_survive_restarts_in_their_middle(tmp_path:
     run(play(10))
 
 
-async def test_what_an_adaptive_learner_offers_and_others_do_not(tmp_path: Path) -> None:
+async def test_what_an_adaptive_learner_offers_and_others_do_not(tmp_path):
     async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
 
         async def refused(method: str, path: str, data: Any) -> tuple[int, str]:
@@ -78,10 +77,7 @@ async def test_what_an_adaptive_learner_offers_and_others_do_not(tmp_path: Path)
         await call("POST", "/v1/learners/plain/decide", {})
         assert await refused("POST", "/v1/learners/plain/decisions/1/tell", {"output": 1}) == offered
         assert await refused("POST", PLACE + "/warm-start", {"outputs": [[1, 1, 1]]}) == offered
-        assert await refused("POST", PLACE + "/decisions/9/tell", {"output": 1}) == (
-            404,
-            "unknown_decision",
-        )
+        assert await refused("POST", PLACE + "/decisions/9/tell", {"output": 1}) == (404, "unknown_decision")
         await call("POST", PLACE + "/begin", {})
         wrong = {"output": 1, "stage": 2}
         assert await refused("POST", PLACE + "/decisions/1/tell", wrong) == (422, "wrong_outputs")

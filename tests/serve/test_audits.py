@@ -1,7 +1,6 @@
 """Audits, certificates, explanations, archives and the log, through their routes."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ def outputs_of(n: int) -> list[bool]:
     return [n % 10 > 2, n % 10 > 3]
 
 
-async def test_an_audit_in_two_steps_equals_that_of_the_library(tmp_path: Path) -> None:
+async def test_an_audit_in_two_steps_equals_that_of_the_library(tmp_path):
     own: Any = Cascade(2, [1.0, 30.0], 100.0, seed=0)
 
     async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
@@ -66,7 +65,7 @@ async def test_an_audit_in_two_steps_equals_that_of_the_library(tmp_path: Path) 
         assert (await call("GET", PLACE + "/decisions/41/explain")).data["code"] == "not_explained"
 
 
-async def test_an_archived_learner_decides_no_more_but_learns_what_is_open(tmp_path: Path) -> None:
+async def test_an_archived_learner_decides_no_more_but_learns_what_is_open(tmp_path):
     async with serving(tmp_path / "s.db") as (_, call):
         await call("PUT", PLACE, CONFIG)
         told = (await call("POST", PLACE + "/decide", {})).data
@@ -79,7 +78,7 @@ async def test_an_archived_learner_decides_no_more_but_learns_what_is_open(tmp_p
         assert (await call("POST", PLACE + "/decisions/1/feedback", sent)).data["result"] == "accepted"
 
 
-async def test_the_log_can_be_read_in_pages_and_lines_and_keeps_outputs_only_if_told(tmp_path: Path) -> None:
+async def test_the_log_can_be_read_in_pages_and_lines_and_keeps_outputs_only_if_told(tmp_path):
     async with serving(tmp_path / "s.db") as (_, call):
         for name, keep in (("t", False), ("kept", True)):
             await call("PUT", f"/v1/learners/{name}", {**CONFIG, "keep_outputs": keep})
@@ -96,7 +95,7 @@ async def test_the_log_can_be_read_in_pages_and_lines_and_keeps_outputs_only_if_
     assert b"personal" in (tmp_path / "s.db").read_bytes()
 
 
-def test_compiled_learners_decide_the_same_and_take_over_while_they_serve(tmp_path: Path) -> None:
+def test_compiled_learners_decide_the_same_and_take_over_while_they_serve(tmp_path):
     import asyncio
 
     async def play(compiled: bool, file: str) -> list[Any]:
@@ -120,7 +119,7 @@ def test_compiled_learners_decide_the_same_and_take_over_while_they_serve(tmp_pa
     assert run(play(True, "a.db")) == run(play(False, "b.db"))
 
 
-async def test_warm_starts_calibrations_and_audits_count_once_with_a_key(tmp_path: Path) -> None:
+async def test_warm_starts_calibrations_and_audits_count_once_with_a_key(tmp_path):
     adaptive = {**CONFIG, "kind": "adaptive"}
     rows = [[1, 1], [1, 0], [0, 0]]
     requests = {
@@ -162,7 +161,7 @@ async def test_warm_starts_calibrations_and_audits_count_once_with_a_key(tmp_pat
         }
 
 
-async def test_an_old_warm_start_is_known_by_its_key_and_its_rows(tmp_path: Path) -> None:
+async def test_an_old_warm_start_is_known_by_its_key_and_its_rows(tmp_path):
     """Stores of earlier versions have no digest of what was sent with the key."""
     rows = [[1, 1], [1, 0]]
 

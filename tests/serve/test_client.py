@@ -322,3 +322,86 @@ def test_connections_are_kept(fake):
             client.learners()
         assert [len(idle) for idle in client._idle.values()] == [1]
     assert client._idle == {}
+
+
+@pytest.fixture(params=[Client, AsyncClient])
+def ask_of(request, monkeypatch):
+    """Ask a learner for a decision through a client of several addresses; the client is kept."""
+    monkeypatch.setattr("random.uniform", lambda low, high: 0.0)  # no waiting
+    monkeypatch.setenv("SHOP", "a-secret-of-the-shop")
+    loop, clients = asyncio.new_event_loop(), []
+
+    def ask(*fakes):
+        if not clients:
+            clients.append(request.param([fake.address for fake in fakes], token_env="SHOP"))
+        found = clients[0].learner("triage").decide()
+        return loop.run_until_complete(found) if request.param is AsyncClient else found
+
+    yield ask
+    closed = clients[0].close()
+    if closed is not None:
+        loop.run_until_complete(closed)
+    loop.close()
+
+
+@pytest.fixture
+def other():
+    made = Fake()
+    yield made
+    made.close()
+
+
+MADE = {"id": 1, "stage": 0, "name": "a", "call": ["a"]}
+
+
+def of_owner(address):
+    return 200, MADE, {"X-Weakfeedback-Owner": address}
+
+
+def test_the_owner_that_is_told_is_asked_until_another_one_is_told(fake, other, ask_of):
+    fake.script = [of_owner(other.address), (200, MADE)]
+    other.script = [(200, MADE), of_owner(fake.address)]
+    for seen in ((1, 0), (1, 1), (1, 2), (2, 2)):
+        ask_of(fake, other)
+        assert (len(fake.seen), len(other.seen)) == seen
+    other.script = [(200, MADE), of_owner("http://127.0.0.1:1")]
+    fake.script = [of_owner(other.address)]
+    for seen in ((3, 2), (3, 3), (3, 4), (4, 4)):  # where the new owner may not be asked, the first one is
+        fake.script = fake.script or [(200, MADE)]
+        ask_of(fake, other)
+        assert (len(fake.seen), len(other.seen)) == seen
+
+
+def test_the_token_goes_to_no_address_but_those_that_were_given(fake, other, ask_of):
+    """Told by whoever stands in between, or by an instance that advertises what it should not."""
+    tail = other.address.removeprefix("http://")
+    hostile = [other.address, other.address + "/", f"{fake.address}@{tail}", f"//{tail}", tail, "", " "]
+    hostile += [f"{fake.address} {other.address}", f"{fake.address}, {other.address}", fake.address[:-1]]
+    for address in hostile:
+        fake.script += [of_owner(address), (200, MADE)]
+        ask_of(fake)
+        ask_of(fake)
+    assert len(fake.seen) == 2 * len(hostile)
+    assert all(headers["Authorization"] == "Bearer a-secret-of-the-shop" for *_, headers in fake.seen)
+    assert other.seen == []
+
+
+@pytest.mark.parametrize("end", [CUT, (503, {"code": "starting", "detail": "it has no store"})])
+def test_an_owner_that_cannot_answer_is_left_and_the_call_is_the_same(fake, other, ask_of, end):
+    fake.script = [of_owner(other.address), (200, MADE), (200, MADE)]
+    other.script = [end, end]  # a request over a kept connection is sent again
+    ask_of(fake, other)
+    ask_of(fake, other)
+    assert len(fake.seen) == 2
+    assert {headers["Idempotency-Key"] for *_, headers in other.seen} == {fake.seen[1][3]["Idempotency-Key"]}
+    ask_of(fake, other)
+    assert len(fake.seen) == 3
+
+
+def test_the_next_address_is_asked_when_one_is_gone(other, ask_of):
+    gone = Fake()
+    gone.close()
+    other.script = [(200, MADE), (200, MADE)]
+    ask_of(gone, other)
+    ask_of(gone, other)
+    assert len(other.seen) == 2

@@ -1,6 +1,5 @@
 """A clock that was wrong once: decisions expire by the clock all the same, and a jump is named."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,7 +37,7 @@ async def waiting(call: Caller) -> list[int]:
 
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("snapshot", [False, True])
-async def test_one_event_a_year_ahead_stops_no_expiry(tmp_path: Path, restart: bool, snapshot: bool) -> None:
+async def test_one_event_a_year_ahead_stops_no_expiry(tmp_path, restart, snapshot):
     """Every later event got its time: decisions never expired, and at last there was no room for more."""
     clock = Clock()
 
@@ -82,7 +81,7 @@ async def test_one_event_a_year_ahead_stops_no_expiry(tmp_path: Path, restart: b
         assert all(isinstance(one, Checked) and not one.problems for one in check_store(store))
 
 
-async def test_one_event_in_1970_expires_nothing(tmp_path: Path) -> None:
+async def test_one_event_in_1970_expires_nothing(tmp_path):
     clock = Clock()
 
     async with serving(tmp_path / "s.db", quick(clock=clock)) as (service, call):
@@ -98,7 +97,7 @@ async def test_one_event_in_1970_expires_nothing(tmp_path: Path) -> None:
         assert await service.expire() == 3
 
 
-async def test_a_jump_of_the_clock_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_jump_of_the_clock_is_named(tmp_path, caplog):
     clock = Clock()
 
     looks = list[int]()
@@ -126,5 +125,5 @@ async def test_a_jump_of_the_clock_is_named(tmp_path: Path, caplog: pytest.LogCa
     assert told[2].startswith(f"the last event of learner t lies {seconds} seconds ahead of the clock")
 
 
-def test_times_after_the_year_9999_are_written_as_its_end() -> None:
+def test_times_after_the_year_9999_are_written_as_its_end():
     assert moment(LAST * 1_000_000) == moment(2**63 - 1) == "9999-12-31T23:59:59Z"

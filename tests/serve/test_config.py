@@ -46,7 +46,7 @@ def read(tmp_path: Path, text: str, environment: dict[str, str] | None = None) -
     return read_settings(path, TOKEN if environment is None else environment)
 
 
-def test_a_good_file_is_read(tmp_path: Path) -> None:
+def test_a_good_file_is_read(tmp_path):
     found = read(tmp_path, GOOD)
     assert (found.port, found.store, found.durability) == (8471, "sqlite:///service.db", "process")
     assert [name for name, _ in found.learners] == ["patrols", "triage"]
@@ -101,7 +101,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         ("[server]", "[server", "is not TOML: Expected"),
     ],
 )
-def test_a_mistake_is_one_line(tmp_path: Path, old: str, new: str, words: str) -> None:
+def test_a_mistake_is_one_line(tmp_path, old, new, words):
     assert old in GOOD
     with pytest.raises(ConfigError) as found:
         read(tmp_path, GOOD.replace(old, new, 1))
@@ -113,7 +113,7 @@ def test_a_mistake_is_one_line(tmp_path: Path, old: str, new: str, words: str) -
     assert "0123456789abcdef" not in line
 
 
-def test_a_token_may_be_in_a_file(tmp_path: Path) -> None:
+def test_a_token_may_be_in_a_file(tmp_path):
     text = GOOD.replace('env = "WF_TOKEN"', 'file = "token"')
     with pytest.raises(
         ConfigError, match=r"server.token\[0\].file: .*token cannot be read: FileNotFoundError"
@@ -130,12 +130,12 @@ def test_a_token_may_be_in_a_file(tmp_path: Path) -> None:
             read(tmp_path, GOOD.replace('env = "WF_TOKEN"', both))
 
 
-def test_an_address_that_others_reach_needs_a_token(tmp_path: Path) -> None:
+def test_an_address_that_others_reach_needs_a_token(tmp_path):
     with pytest.raises(ConfigError, match=r"needs a \[\[server.token\]\]"):
         read(tmp_path, '[server]\nhost = "0.0.0.0"\n').check()
 
 
-def test_learners_are_made_compared_and_given_new_prices(tmp_path: Path) -> None:
+def test_learners_are_made_compared_and_given_new_prices(tmp_path):
     async def play(text: str) -> dict[str, Any]:
         found = read(tmp_path, text)
         async with serving(tmp_path / "s.db") as (service, _):
@@ -157,7 +157,7 @@ def test_learners_are_made_compared_and_given_new_prices(tmp_path: Path) -> None
         )
 
 
-def test_the_command_reads_the_file_beside_it_and_refuses_a_wrong_one(tmp_path: Path) -> None:
+def test_the_command_reads_the_file_beside_it_and_refuses_a_wrong_one(tmp_path):
     (tmp_path / "weakfeedback.toml").write_text(GOOD.replace("port = 8471", "port = 0"))
     with Process(tmp_path, env=TOKEN) as server:
         call = Client(server.port, {"authorization": f"Bearer {TOKEN['WF_TOKEN']}"})

@@ -5,7 +5,6 @@ import contextlib
 import socket
 import sys
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -32,7 +31,7 @@ def is_closed(one: socket.socket) -> bool:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit of descriptors there")
-def test_silent_connections_take_nothing_from_others(tmp_path: Path) -> None:
+def test_silent_connections_take_nothing_from_others(tmp_path):
     """300 of them against 256 descriptors: all others got resets, and they were never closed."""
     with contextlib.ExitStack() as ends, Process(tmp_path, descriptors=256) as server:
         silent = []
@@ -50,7 +49,7 @@ def test_silent_connections_take_nothing_from_others(tmp_path: Path) -> None:
     assert "connections, and at most 160 are allowed" in (tmp_path / "errors").read_text()
 
 
-def test_connections_that_say_nothing_are_closed(tmp_path: Path) -> None:
+def test_connections_that_say_nothing_are_closed(tmp_path):
     with contextlib.ExitStack() as ends, Process(tmp_path, "--patience", "1") as server:
         where = ("127.0.0.1", server.port)
         silent = [ends.enter_context(socket.create_connection(where, PATIENCE)) for _ in range(20)]
@@ -64,9 +63,7 @@ def test_connections_that_say_nothing_are_closed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("later", "answer"), [(600.0, b"200 OK"), (1001.0, b"408 The request took too long")]
 )
-async def test_a_request_after_a_silence_has_its_whole_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: float, answer: bytes
-) -> None:
+async def test_a_request_after_a_silence_has_its_whole_time(tmp_path, monkeypatch, later, answer):
     clock = SimpleNamespace(passed=0.0, monotonic=lambda: time.monotonic() + clock.passed)
     monkeypatch.setattr(server_module, "time", clock)
 
@@ -103,9 +100,7 @@ async def test_a_request_after_a_silence_has_its_whole_time(
         (16, 16, 6, 2),
     ],
 )
-def test_there_are_fewer_connections_than_descriptors(
-    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, most: int, backlog: int
-) -> None:
+def test_there_are_fewer_connections_than_descriptors(monkeypatch, soft, hard, most, backlog):
     import resource
 
     raised = []
@@ -120,9 +115,7 @@ def test_there_are_fewer_connections_than_descriptors(
     assert room_for(False) == (most, backlog)
 
 
-async def test_who_waits_for_having_failed_takes_no_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_who_waits_for_having_failed_takes_no_place(tmp_path, monkeypatch):
     """600 strangers with a wrong token filled the 500 places."""
     monkeypatch.setattr(auth_module, "WAITING", 40)
     auth = Auth([Token.of("t", "a-right-token-0123456789", "admin")])
@@ -144,7 +137,7 @@ async def test_who_waits_for_having_failed_takes_no_place(
 
 
 @pytest.mark.parametrize("name", ["abc%0A", "abc\n", "abc%0a%0a"])
-async def test_a_name_ends_where_it_ends(tmp_path: Path, name: str) -> None:
+async def test_a_name_ends_where_it_ends(tmp_path, name):
     from urllib.parse import unquote
 
     assert not is_name(unquote(name))
@@ -155,13 +148,13 @@ async def test_a_name_ends_where_it_ends(tmp_path: Path, name: str) -> None:
         assert not service.learners
 
 
-def test_names_of_an_old_store_are_shown_without_what_hides_or_turns_others() -> None:
+def test_names_of_an_old_store_are_shown_without_what_hides_or_turns_others():
     shown = templates().from_string("{{ name }}").render(name="<a\u202e\x1b[31mb>")
     assert shown == "&lt;a\\u202e\\x1b[31mb&gt;"
 
 
 @pytest.mark.parametrize("text", ["a\u202eb", "\x1b[31mred", "a\nb", "\u2066x", "\ue000"])
-async def test_names_that_hide_or_turn_others_are_refused(tmp_path: Path, text: str) -> None:
+async def test_names_that_hide_or_turn_others_are_refused(tmp_path, text):
     async with serving(tmp_path / "s.db") as (_, call):
         for config in ({**CASCADE, "stages": ["a", text, "c"]}, {**CASCADE, "currency": text}):
             reply = await call("PUT", "/v1/learners/t", config)

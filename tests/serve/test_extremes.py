@@ -310,9 +310,7 @@ def check_log(caplog: pytest.LogCaptureFixture) -> None:
     assert not [one for one in told if not any(words in one for words in odd)]
 
 
-def test_extreme_numbers_disturb_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_extreme_numbers_disturb_nobody(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(learner_module, "SNAPSHOT", 50)
     assert run(play(tmp_path / "s.db", 1, each=2, mixed=150)) > 400
     check_log(caplog)
@@ -320,15 +318,13 @@ def test_extreme_numbers_disturb_nobody(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_many_extreme_numbers_disturb_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, seed: int
-) -> None:
+def test_many_extreme_numbers_disturb_nobody(tmp_path, monkeypatch, caplog, seed):
     monkeypatch.setattr(learner_module, "SNAPSHOT", 50)
     assert run(play(tmp_path / "s.db", seed, each=len(EXTREMES), mixed=4000)) > 6000
     check_log(caplog)
 
 
-def test_every_numeric_field_is_played_and_has_limits() -> None:
+def test_every_numeric_field_is_played_and_has_limits():
     """Every field with a number in the schemas of the requests occurs above; none is without a bound."""
     played: set[Any] = set()
     for _, _, _, body in requests():

@@ -5,7 +5,6 @@ import errno
 import os
 import shutil
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,7 +45,7 @@ class Broken:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_all_who_wait_get_503_and_nothing_acknowledged_is_lost(tmp_path: Path, when: str) -> None:
+async def test_all_who_wait_get_503_and_nothing_acknowledged_is_lost(tmp_path, when):
     plan = {"fail": ""}
 
     async with serving(tmp_path / "s.db", wrap=lambda store: Broken(store, plan)) as (service, call):
@@ -81,7 +80,7 @@ async def test_all_who_wait_get_503_and_nothing_acknowledged_is_lost(tmp_path: P
         assert (await call("POST", PLACE + "/decisions/1/feedback", fed)).data["result"] == "duplicate"
 
 
-async def test_who_leaves_during_a_commit_takes_nobody_along(tmp_path: Path) -> None:
+async def test_who_leaves_during_a_commit_takes_nobody_along(tmp_path):
     gate, plan = threading.Event(), {"fail": False}
     gate.set()
 
@@ -103,7 +102,7 @@ async def test_who_leaves_during_a_commit_takes_nobody_along(tmp_path: Path) -> 
         assert (seen.status, seen.data["pending"]) == (200, 1)
 
 
-def test_a_refusal_is_told_only_of_an_end_that_is_stored(tmp_path: Path) -> None:
+def test_a_refusal_is_told_only_of_an_end_that_is_stored(tmp_path):
     plan = {"fail": ""}
 
     async def play(first: str) -> None:
@@ -130,9 +129,7 @@ def test_a_refusal_is_told_only_of_an_end_that_is_stored(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_nobody_is_told_of_a_step_in_a_thread_before_its_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: bool
-) -> None:
+async def test_nobody_is_told_of_a_step_in_a_thread_before_its_commit(tmp_path, monkeypatch, lost):
     """The first step of a learner that was read; it is never written if the store is ``lost`` meanwhile."""
     monkeypatch.setattr(learner_module, "HEAVY", -1.0)
     monkeypatch.setattr(learner_module, "UNKNOWN", 0)
@@ -177,7 +174,7 @@ async def test_nobody_is_told_of_a_step_in_a_thread_before_its_commit(
         assert status == ("pending" if lost else "answered")
 
 
-async def test_a_failed_making_leaves_a_name_that_can_be_used(tmp_path: Path) -> None:
+async def test_a_failed_making_leaves_a_name_that_can_be_used(tmp_path):
     plan = {"fail": "before"}
 
     async with serving(tmp_path / "s.db", wrap=lambda store: Broken(store, plan)) as (service, call):
@@ -188,7 +185,7 @@ async def test_a_failed_making_leaves_a_name_that_can_be_used(tmp_path: Path) ->
         assert (await call("PUT", PLACE, CASCADE)).status == 201
 
 
-async def test_who_leaves_while_a_learner_is_made_leaves_no_half_of_it(tmp_path: Path) -> None:
+async def test_who_leaves_while_a_learner_is_made_leaves_no_half_of_it(tmp_path):
     gate, making = threading.Event(), threading.Event()
 
     class Slow(Broken):
@@ -206,7 +203,7 @@ async def test_who_leaves_while_a_learner_is_made_leaves_no_half_of_it(tmp_path:
         assert (await call("PUT", PLACE, CASCADE)).status == 200
 
 
-async def test_a_store_that_fails_when_a_standby_takes_over_ends_nothing(tmp_path: Path) -> None:
+async def test_a_store_that_fails_when_a_standby_takes_over_ends_nothing(tmp_path):
     """What comes then is done again, by one task, when the store can be written."""
     plan, free, opened = {"fail": "before"}, threading.Event(), []
     plain = opener(tmp_path / "s.db", lambda store: Broken(store, plan))
@@ -234,7 +231,7 @@ async def test_a_store_that_fails_when_a_standby_takes_over_ends_nothing(tmp_pat
         await service.stop()
 
 
-async def test_a_store_that_fails_at_the_start_is_no_mistake_of_the_configuration(tmp_path: Path) -> None:
+async def test_a_store_that_fails_at_the_start_is_no_mistake_of_the_configuration(tmp_path):
     service = Service(opener(tmp_path / "s.db", lambda store: Broken(store, {"fail": "before"})), quick())
     with pytest.raises(StoreUnavailable, match="could not be written"):
         await service.start(lambda: settle(service, [("t", CONFIG.validate_python(CASCADE))], "f.toml"))
@@ -246,7 +243,7 @@ async def test_a_store_that_fails_at_the_start_is_no_mistake_of_the_configuratio
     await service.stop()
 
 
-async def test_a_file_that_is_moved_away_and_back(tmp_path: Path) -> None:
+async def test_a_file_that_is_moved_away_and_back(tmp_path):
     file = tmp_path / "s.db"
     async with serving(file) as (service, call):
         await call("PUT", PLACE, CASCADE)
@@ -268,7 +265,7 @@ async def test_a_file_that_is_moved_away_and_back(tmp_path: Path) -> None:
         assert (await call("POST", PLACE + "/decide", {})).data["id"] == first["id"] + 1
 
 
-def test_a_full_disk_is_survived_by_the_real_server(tmp_path: Path) -> None:
+def test_a_full_disk_is_survived_by_the_real_server(tmp_path):
     """The store's file may grow to a limit; beyond it the kernel refuses, and lifting the limit heals."""
     import resource
 
@@ -301,7 +298,7 @@ def test_a_full_disk_is_survived_by_the_real_server(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
-async def test_a_store_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path) -> None:
+async def test_a_store_that_cannot_be_written_is_refused_in_one_line(tmp_path):
     from weakfeedback.serve.app import make_app
 
     def refuse(**_: Any) -> Any:

@@ -209,7 +209,7 @@ async def fuzz(path: Path, requests: int) -> dict[int, int]:
     return statuses
 
 
-def test_two_thousand_requests(tmp_path: Path) -> None:
+def test_two_thousand_requests(tmp_path):
     statuses = run(fuzz(tmp_path / "s.db", 2000))
     assert 500 not in statuses
     assert {200, 400, 404, 409, 415, 422} <= set(statuses)
@@ -245,10 +245,10 @@ async def nest(path: Path) -> None:
         assert len(service.learners) == len(NAMES)
 
 
-def test_values_that_are_nested_deeply(tmp_path: Path) -> None:
+def test_values_that_are_nested_deeply(tmp_path):
     run(nest(tmp_path / "s.db"))
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_requests(tmp_path: Path) -> None:
+def test_a_hundred_thousand_requests(tmp_path):
     assert 500 not in run(fuzz(tmp_path / "s.db", 100_000))

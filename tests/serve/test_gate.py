@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import socket
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,7 +33,7 @@ def bearer(scope: str) -> dict[str, str]:
     return {} if scope == "none" else {"authorization": f"Bearer {SECRETS[scope]}"}
 
 
-async def test_every_route_with_every_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_route_with_every_scope(tmp_path, monkeypatch):
     monkeypatch.setattr(auth_module, "DELAY", 0.0)
 
     async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
@@ -65,9 +64,7 @@ def noted_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waits
 
 
-async def test_wrong_tokens_tell_nothing_and_many_of_them_are_slow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_wrong_tokens_tell_nothing_and_many_of_them_are_slow(tmp_path, monkeypatch):
     waits = noted_waits(monkeypatch)
 
     async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
@@ -83,7 +80,7 @@ async def test_wrong_tokens_tell_nothing_and_many_of_them_are_slow(
         assert waits == [auth_module.DELAY]
 
 
-def test_a_cookie_stands_for_a_token_until_it_is_changed_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cookie_stands_for_a_token_until_it_is_changed_or_old(monkeypatch):
     auth = guarded()
     assert auth.session("something else entirely") is None
     value = auth.session(SECRETS["use"])
@@ -98,7 +95,7 @@ def test_a_cookie_stands_for_a_token_until_it_is_changed_or_old(monkeypatch: pyt
     assert auth.level(cookie) is None
 
 
-async def test_hosts_origins_and_media_types(tmp_path: Path) -> None:
+async def test_hosts_origins_and_media_types(tmp_path):
     auth = Auth(hosts=["decide.internal"], origins=["https://page.example"])
     async with serving(tmp_path / "s.db", auth=auth) as (_, call):
         for host, status in (
@@ -130,7 +127,7 @@ async def test_hosts_origins_and_media_types(tmp_path: Path) -> None:
             assert (reply.status, reply.data["code"]) == (415, "unsupported_media_type")
 
 
-async def test_every_answer_has_the_headers_that_protect_a_browser(tmp_path: Path) -> None:
+async def test_every_answer_has_the_headers_that_protect_a_browser(tmp_path):
     async with serving(tmp_path / "s.db") as (_, call):
         for path in ("/health/live", "/nothing", PLACE):
             headers = (await call("GET", path, x_request_id="abc-1")).headers
@@ -143,7 +140,7 @@ async def test_every_answer_has_the_headers_that_protect_a_browser(tmp_path: Pat
         assert len(odd) == 16
 
 
-async def test_limits_have_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_limits_have_codes(tmp_path, monkeypatch):
     async with serving(tmp_path / "s.db") as (_, call):
 
         async def refused(method: str, path: str, data: Any = None, **headers: str) -> tuple[int, str]:
@@ -174,7 +171,7 @@ async def test_limits_have_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert await refused("PUT", "/v1/learners/second", CASCADE) == (409, "too_many_learners")
 
 
-async def test_ten_thousand_may_be_pending_and_not_one_more(tmp_path: Path) -> None:
+async def test_ten_thousand_may_be_pending_and_not_one_more(tmp_path):
     async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
         await call("PUT", PLACE, CASCADE)
         for _ in range(10):
@@ -191,7 +188,7 @@ async def test_ten_thousand_may_be_pending_and_not_one_more(tmp_path: Path) -> N
         assert (await call("POST", PLACE + "/decide", {})).status == 200
 
 
-async def test_too_many_requests_under_way(tmp_path: Path) -> None:
+async def test_too_many_requests_under_way(tmp_path):
     async with serving(tmp_path / "s.db", in_flight=3) as (service, call):
         await call("PUT", PLACE, CASCADE)
         async with service.learners["t"].lock:  # so that they wait
@@ -205,7 +202,7 @@ async def test_too_many_requests_under_way(tmp_path: Path) -> None:
         assert (await call("GET", PLACE)).status == 200
 
 
-def test_slow_senders_and_endless_headers_are_refused_by_the_real_server(tmp_path: Path) -> None:
+def test_slow_senders_and_endless_headers_are_refused_by_the_real_server(tmp_path):
 
     def sent(*parts: bytes) -> bytes:
         line = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
@@ -231,7 +228,7 @@ def test_slow_senders_and_endless_headers_are_refused_by_the_real_server(tmp_pat
         assert server.stop() == 0
 
 
-async def test_nothing_of_users_is_in_problems(tmp_path: Path) -> None:
+async def test_nothing_of_users_is_in_problems(tmp_path):
     """Labels are personal: what is wrong with them is told without them."""
     async with serving(tmp_path / "s.db") as (_, call):
         await call("PUT", PLACE, {**CASCADE, "compare": {"type": "text"}})
@@ -253,7 +250,7 @@ async def test_nothing_of_users_is_in_problems(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("parts", [[], [b"{"]], ids=["at once", "in the middle"])
-async def test_a_body_that_never_came_is_not_an_empty_one(parts: list[bytes]) -> None:
+async def test_a_body_that_never_came_is_not_an_empty_one(parts):
     messages: list[Any] = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
     messages.append({"type": "http.disconnect"})
 
@@ -265,7 +262,7 @@ async def test_a_body_that_never_came_is_not_an_empty_one(parts: list[bytes]) ->
     assert caught.value.status == 400
 
 
-def test_metrics_need_a_token_where_there_are_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_need_a_token_where_there_are_tokens(tmp_path, monkeypatch):
     """Also from 127.0.0.1, which is where a reverse proxy sits."""
     monkeypatch.setattr(auth_module, "DELAY", 0.0)
 
@@ -279,9 +276,7 @@ def test_metrics_need_a_token_where_there_are_tokens(tmp_path: Path, monkeypatch
     assert run(play(None, {})) == 200
 
 
-async def test_strangers_behind_a_reverse_proxy_are_not_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_strangers_behind_a_reverse_proxy_are_not_one(tmp_path, monkeypatch):
     waits = noted_waits(monkeypatch)
 
     async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
@@ -305,7 +300,7 @@ async def test_strangers_behind_a_reverse_proxy_are_not_one(
 
 
 @pytest.mark.parametrize("name", ["host", "authorization"])
-async def test_doubled_headers_are_refused(tmp_path: Path, name: str) -> None:
+async def test_doubled_headers_are_refused(tmp_path, name):
     async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
         given = {"host": "localhost", **bearer("read")}
         for first in ("evil.example", given[name]):

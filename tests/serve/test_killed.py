@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 from tests.rig.histories import LEARNERS, answer
-from tests.rig.postgres import Cluster
 from tests.rig.processes import wait_until
 from tests.rig.server import Client, Process
 
@@ -209,17 +208,17 @@ def kill_often(folder: Path, times: int, address: str | None = None) -> dict[str
 
 
 @pytest.mark.parametrize("times", [3, pytest.param(110, marks=pytest.mark.slow)])
-def test_kills(tmp_path: Path, times: int) -> None:
+def test_kills(tmp_path, times):
     assert kill_often(tmp_path, times)["facts"] > 5 * times
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(58, marks=pytest.mark.slow)])
-def test_kills_in_postgres(tmp_path: Path, server: Cluster, times: int) -> None:
+def test_kills_in_postgres(tmp_path, server, times):
     assert kill_often(tmp_path, times, server.url())["facts"] > 5 * times
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.slow)])
-def test_the_database_is_restarted(tmp_path: Path, server: Cluster, times: int) -> None:
+def test_the_database_is_restarted(tmp_path, server, times):
     address, told = server.url(), Told()
     with Process(tmp_path, "--store", address) as service:
         told.port = service.port

@@ -1,7 +1,6 @@
 """One learner of each kind through its routes."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from weakfeedback import Cascade, ContextualCascade
 from weakfeedback.live.report import plain
 
 
-async def test_a_cascade_is_made_asked_and_taught(tmp_path: Path) -> None:
+async def test_a_cascade_is_made_asked_and_taught(tmp_path):
     async with serving(tmp_path / "s.db") as (_, call):
         made = await call("PUT", "/v1/learners/triage", CASCADE)
         assert made.status == 201
@@ -39,7 +38,7 @@ async def test_a_cascade_is_made_asked_and_taught(tmp_path: Path) -> None:
         assert (await call("GET", "/v1/learners")).data["learners"][0]["name"] == "triage"
 
 
-async def test_the_other_kinds_are_made_asked_and_taught(tmp_path: Path) -> None:
+async def test_the_other_kinds_are_made_asked_and_taught(tmp_path):
     async with serving(tmp_path / "s.db") as (_, call):
         for name, config in (("r", ROUTER), ("c", CONTEXTUAL), ("a", ALLOCATION)):
             assert (await call("PUT", f"/v1/learners/{name}", config)).status == 201
@@ -62,7 +61,7 @@ async def test_the_other_kinds_are_made_asked_and_taught(tmp_path: Path) -> None
             assert report.data["rounds"] == 1, report.data
 
 
-async def test_a_page_of_decisions_lets_others_be_served(tmp_path: Path) -> None:
+async def test_a_page_of_decisions_lets_others_be_served(tmp_path):
     async with serving(tmp_path / "s.db") as (_, call):
         await call("PUT", "/v1/learners/t", CASCADE)
         await call("POST", "/v1/learners/t/decide", {"count": 300})
@@ -75,9 +74,7 @@ async def test_a_page_of_decisions_lets_others_be_served(tmp_path: Path) -> None
         assert turns >= 300
 
 
-async def test_ids_that_were_never_given_are_not_looked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_ids_that_were_never_given_are_not_looked_for(tmp_path, monkeypatch):
     async with serving(tmp_path / "s.db") as (service, call):
         await call("PUT", "/v1/learners/t", CASCADE)
         await call("POST", "/v1/learners/t/decide", {})
@@ -93,9 +90,7 @@ async def test_ids_that_were_never_given_are_not_looked_for(
 
 @pytest.mark.parametrize("loss", [None, "squared"])
 @pytest.mark.parametrize("kind", ["cascade", "contextual"])
-async def test_answers_that_are_numbers_are_learned_as_by_the_live_object(
-    tmp_path: Path, kind: str, loss: str | None
-) -> None:
+async def test_answers_that_are_numbers_are_learned_as_by_the_live_object(tmp_path, kind, loss):
     """Outputs, distances and warm starts; the same decisions and report, also after a restart."""
     prices, power = ([1.0, 4.0, 9.0], 12.0), 2 if loss else 1
 
@@ -144,7 +139,7 @@ async def test_answers_that_are_numbers_are_learned_as_by_the_live_object(
     assert ("calibrated" in shown) == (loss is not None)
 
 
-async def test_a_loss_that_a_kind_cannot_take_is_refused(tmp_path: Path) -> None:
+async def test_a_loss_that_a_kind_cannot_take_is_refused(tmp_path):
     squared = {"compare": {"type": "number", "scale": 2.0, "loss": "squared"}}
     wrong = {
         "compare.loss must be left out for a router": {**ROUTER, **squared},

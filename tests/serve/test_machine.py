@@ -297,14 +297,14 @@ SHORT = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandom
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_the_service_equals_the_library(kind: str) -> None:
+def test_the_service_equals_the_library(kind):
     machine = type("Of", (Machine,), {"kind": kind})
     run_state_machine_as_test(machine, settings=settings(max_examples=6, stateful_step_count=25, **SHORT))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_the_service_equals_the_library_for_long(kind: str) -> None:
+def test_the_service_equals_the_library_for_long(kind):
     machine = type("Of", (Machine,), {"kind": kind})
     run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=60, **SHORT))
 
@@ -321,13 +321,13 @@ def in_postgres(kind: str, server: Cluster) -> type:
 
 
 @pytest.mark.parametrize("kind", ["USS-TS", "CSB-TS"])
-def test_the_service_equals_the_library_in_postgres(kind: str, server: Cluster) -> None:
+def test_the_service_equals_the_library_in_postgres(kind, server):
     shape = settings(max_examples=3, stateful_step_count=20, **SHORT)
     run_state_machine_as_test(in_postgres(kind, server), settings=shape)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_the_service_equals_the_library_in_postgres_for_long(kind: str, server: Cluster) -> None:
+def test_the_service_equals_the_library_in_postgres_for_long(kind, server):
     shape = settings(max_examples=20, stateful_step_count=50, **SHORT)
     run_state_machine_as_test(in_postgres(kind, server), settings=shape)

@@ -1,6 +1,5 @@
 """Models of a router that change over HTTP and by the file: as in the library, by an event, over restarts."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,9 +28,7 @@ async def play(call: Any, own: Any, names: list[str], rounds: int) -> None:
 
 @pytest.mark.parametrize("change", [{"remove": "large"}, {"add": {"name": "medium", "price": 5}}])
 @pytest.mark.parametrize("snapshot", [False, True])
-async def test_old_decisions_keep_the_names_of_their_time(
-    tmp_path: Path, change: dict[str, Any], snapshot: bool
-) -> None:
+async def test_old_decisions_keep_the_names_of_their_time(tmp_path, change, snapshot):
     """The number of a model that was gone ended in a fault, and that of one that had moved in the name of another."""
 
     async def look(call: Any, told: dict[str, Any]) -> None:
@@ -54,9 +51,7 @@ async def test_old_decisions_keep_the_names_of_their_time(
 
 
 @pytest.mark.parametrize("promise", [False, True])
-async def test_it_is_the_router_with_the_same_changes_also_after_a_restart(
-    tmp_path: Path, promise: bool
-) -> None:
+async def test_it_is_the_router_with_the_same_changes_also_after_a_restart(tmp_path, promise):
     made = {**MADE, "error_cost": None, "agree": 0.9, "options": {"memory": 64}} if promise else MADE
     limits: Any = {"agree": 0.9, "memory": 64} if promise else {"error_cost": 100}
     own: Any = Router(2, [1, 20], seed=3, names=["small", "large"], **limits)
@@ -101,7 +96,7 @@ async def test_it_is_the_router_with_the_same_changes_also_after_a_restart(
         assert live.state()["counts"] == own.state()["counts"]
 
 
-async def test_what_is_wrong_has_a_code(tmp_path: Path) -> None:
+async def test_what_is_wrong_has_a_code(tmp_path):
     async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
         await call("PUT", PLACE, MADE)
         for body, status, code in (
@@ -119,7 +114,7 @@ async def test_what_is_wrong_has_a_code(tmp_path: Path) -> None:
         assert (found.status, found.data["code"]) == (409, "not_offered")
 
 
-async def test_the_file_adds_and_removes_models(tmp_path: Path) -> None:
+async def test_the_file_adds_and_removes_models(tmp_path):
     async def started(models: list[str], prices: list[float]) -> Any:
         service = Service(opener(tmp_path / "s.db"), quick(durability="process"))
         await service.start()
@@ -139,7 +134,7 @@ async def test_the_file_adds_and_removes_models(tmp_path: Path) -> None:
         await started(["medium", "small", "huge"], [1, 5, 40])
 
 
-def test_the_client_changes_them(tmp_path: Path) -> None:
+def test_the_client_changes_them(tmp_path):
     with local_service() as service:
         learner = service.create(
             "r", kind="router", models=["small", "large"], prices=[1, 20], error_cost=100

@@ -120,7 +120,7 @@ def battery(seconds: float = 8.0) -> None:
         run(asyncio.wait_for(scenario(Path(folder) / "s.db"), seconds))
 
 
-def test_the_battery_finds_nothing_wrong_with_the_code_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_battery_finds_nothing_wrong_with_the_code_as_it_is(monkeypatch):
     monkeypatch.setattr(service, "BACK_OFF", (0.01,))
     battery(PATIENCE)
 
@@ -188,7 +188,7 @@ MUTANTS = {
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_mutant_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mutant_is_found(name, monkeypatch):
     module, old, new = MUTANTS[name]
     monkeypatch.setattr(service, "BACK_OFF", (0.01,))
     monkeypatch.setattr(learner, "UNKNOWN", 0)  # the steps of the battery are light

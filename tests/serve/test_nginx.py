@@ -146,7 +146,7 @@ def log_in(site: Site) -> str:
     return headers["set-cookie"].partition(";")[0]
 
 
-def test_the_api_and_its_document_are_below_the_prefix(site: Site) -> None:
+def test_the_api_and_its_document_are_below_the_prefix(site):
     token = {"Authorization": f"Bearer {SECRET}", "Content_Type": "application/json"}
     config = {"kind": "cascade", "stages": ["a", "b"], "stage_costs": [1, 2], "error_cost": 9}
     assert site("PUT", "/decide/v1/learners/t", json.dumps(config), **token)[0] in (200, 201)
@@ -162,7 +162,7 @@ def test_the_api_and_its_document_are_below_the_prefix(site: Site) -> None:
     assert site("GET", "/v1/learners/t", **token)[0] in (403, 404)
 
 
-def test_every_link_of_the_pages_leads_somewhere(site: Site) -> None:
+def test_every_link_of_the_pages_leads_somewhere(site):
     status, headers, _ = site("GET", "/decide/learners/support")
     assert (status, headers["location"]) == (303, "/decide/login?next=%2Flearners%2Fsupport")
     cookie, links = log_in(site), set[str]()
@@ -181,7 +181,7 @@ def test_every_link_of_the_pages_leads_somewhere(site: Site) -> None:
                 assert answer.status == 200, link
 
 
-def test_the_live_page_arrives_as_it_is_made(site: Site) -> None:
+def test_the_live_page_arrives_as_it_is_made(site):
     with site.open("GET", "/decide/v1/learners/support/live?span=15m", Cookie=log_in(site)) as stream:
         assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
         with ask(site, stream=False) as answer:
@@ -189,7 +189,7 @@ def test_the_live_page_arrives_as_it_is_made(site: Site) -> None:
         assert wait_until(lambda: b"data: " in stream.readline())
 
 
-def test_a_streamed_answer_arrives_word_by_word(site: Site) -> None:
+def test_a_streamed_answer_arrives_word_by_word(site):
     words = 0
     site.fake.held.add("slow")
     with ask(site, stream=True) as answer:
@@ -213,5 +213,5 @@ def ask(site: Site, stream: bool):
     return site.open("POST", "/decide/v1/chat/completions", json.dumps(body), **token)
 
 
-def test_another_name_is_refused(site: Site) -> None:
+def test_another_name_is_refused(site):
     assert site("GET", "/decide/health/ready", Host="evil.example")[0] == 421

@@ -7,7 +7,6 @@ import json
 import signal
 import socket
 import sys
-from pathlib import Path
 
 import pytest
 from tests.rig.harness import CASCADE
@@ -21,7 +20,7 @@ from weakfeedback.serve.server import YOUNG, serve
 from weakfeedback.serve.service import Options
 
 
-def test_it_starts_with_nothing_serves_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_it_starts_with_nothing_serves_and_goes_on_where_it_stopped(tmp_path):
     with Process(tmp_path) as server:
         assert server.line == f"weakfeedback serves 0 learners at http://127.0.0.1:{server.port}/\n"
         call = Client(server.port)
@@ -64,7 +63,7 @@ def is_refused(port: int) -> bool:
         return one.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_a_request_under_way_is_finished_before_the_end(tmp_path: Path) -> None:
+def test_a_request_under_way_is_finished_before_the_end(tmp_path):
     body = b'{"kind": "cascade", "stages": ["a"], "stage_costs": [1]}'
     head = b"PUT /v1/learners/slow HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     with Process(tmp_path) as server, socket.create_connection(("127.0.0.1", server.port)) as line:
@@ -80,7 +79,7 @@ def test_a_request_under_way_is_finished_before_the_end(tmp_path: Path) -> None:
         assert server._end() == 0
 
 
-def test_searches_for_garbage_leave_alone_what_is_there_at_the_start(tmp_path: Path) -> None:
+def test_searches_for_garbage_leave_alone_what_is_there_at_the_start(tmp_path):
     known, found = (gc.get_threshold(), sys.getswitchinterval()), list[tuple[int, int]]()
 
     def ready(*_: object) -> None:
@@ -98,7 +97,7 @@ def test_searches_for_garbage_leave_alone_what_is_there_at_the_start(tmp_path: P
     assert found[0][1] == YOUNG
 
 
-def test_log_lines_are_json_with_a_request_id_and_nothing_of_the_body(tmp_path: Path) -> None:
+def test_log_lines_are_json_with_a_request_id_and_nothing_of_the_body(tmp_path):
     with Process(tmp_path, "--log", "json", quiet=False) as server:
         call = Client(server.port)
         call("PUT", "/v1/learners/t", CASCADE, x_request_id="first-1")
@@ -116,7 +115,7 @@ def test_log_lines_are_json_with_a_request_id_and_nothing_of_the_body(tmp_path: 
         assert word not in text
 
 
-def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
     known = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *more: None if name == "uvicorn" else known(name)
@@ -125,7 +124,7 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.Mon
         need_extra()
 
 
-def test_the_command_line_needs_nothing_of_the_extra_to_start() -> None:
+def test_the_command_line_needs_nothing_of_the_extra_to_start():
     """Other commands must not wait for it, nor fail without it."""
     names = "('starlette', 'uvicorn', 'orjson')"
     code = f"import sys, weakfeedback.cli.app; print([name for name in {names} if name in sys.modules])"

@@ -4,7 +4,6 @@ import math
 import random
 import shutil
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +35,7 @@ STEPS = {
 }
 
 
-async def test_a_router_over_http_is_the_router_and_its_promise_changes_by_an_event(tmp_path: Path) -> None:
+async def test_a_router_over_http_is_the_router_and_its_promise_changes_by_an_event(tmp_path):
     own: Any = Router(2, [1, 20], agree=0.9, seed=3, memory=64, names=NAMES)
 
     async def play(call: Any, start: int, end: int) -> None:
@@ -82,7 +81,7 @@ async def test_a_router_over_http_is_the_router_and_its_promise_changes_by_an_ev
         assert 'weakfeedback_promise_allowance{learner="p"}' in text
 
 
-async def test_a_promise_is_paused_shadowed_and_turned_on_over_http(tmp_path: Path) -> None:
+async def test_a_promise_is_paused_shadowed_and_turned_on_over_http(tmp_path):
     own: Any = Router(2, [1, 20], agree=0.9, seed=3, memory=64, names=NAMES)
     calls: list[tuple[str, ...]] = []
 
@@ -144,7 +143,7 @@ async def test_a_promise_is_paused_shadowed_and_turned_on_over_http(tmp_path: Pa
         assert (refused.status, refused.data["code"]) == (409, "not_offered")
 
 
-async def test_rounds_over_http_begin_anywhere_and_a_stage_may_fail(tmp_path: Path) -> None:
+async def test_rounds_over_http_begin_anywhere_and_a_stage_may_fail(tmp_path):
     own: Any = Cascade(2, [1, 20], agree=0.9, seed=3, memory=64, names=NAMES)
 
     async def play(call: Any, start: int, end: int) -> None:
@@ -185,7 +184,7 @@ async def test_rounds_over_http_begin_anywhere_and_a_stage_may_fail(tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", ["router", "adaptive"])
-async def test_the_service_says_when_to_ask_the_reference_a_second_time(tmp_path: Path, kind: str) -> None:
+async def test_the_service_says_when_to_ask_the_reference_a_second_time(tmp_path, kind):
     """Each third second answer differs: over HTTP, over a restart, in the report; told twice it counts once."""
     luck, config = random.Random(1), {**(ROUTER if kind == "router" else STEPS), "agree": 0.6}
 
@@ -253,7 +252,7 @@ async def test_the_service_says_when_to_ask_the_reference_a_second_time(tmp_path
         assert await play(call, 260, 320) == []
 
 
-async def test_a_restored_copy_does_not_give_the_allowance_back(tmp_path: Path) -> None:
+async def test_a_restored_copy_does_not_give_the_allowance_back(tmp_path):
     async def ask(call: Any, times: int) -> None:
         for _ in range(times):
             told = (await call("POST", PLACE + "/decide", {})).data
@@ -288,9 +287,7 @@ async def test_a_restored_copy_does_not_give_the_allowance_back(tmp_path: Path) 
         ({"agree": None, "error_cost": 10, "shadow": True}, "shadow goes with a promise"),
     ],
 )
-async def test_configurations_that_contradict_themselves_are_explained(
-    tmp_path: Path, change: Any, words: str
-) -> None:
+async def test_configurations_that_contradict_themselves_are_explained(tmp_path, change, words):
     async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
         for config in (ROUTER, STEPS):
             told = await call("PUT", PLACE, {**config, **change})
@@ -304,7 +301,7 @@ async def test_configurations_that_contradict_themselves_are_explained(
         assert grouped.data["code"] == "wrong_context"
 
 
-async def test_the_page_says_what_was_promised_and_what_differs(tmp_path: Path) -> None:
+async def test_the_page_says_what_was_promised_and_what_differs(tmp_path):
     async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
         await call("PUT", PLACE, {**ROUTER, "currency": "EUR"})
         for n in range(90):
@@ -340,7 +337,7 @@ async def test_the_page_says_what_was_promised_and_what_differs(tmp_path: Path) 
         assert "One promise is kept." in overview
 
 
-async def test_a_promise_at_risk_and_a_shadow_say_so_first(tmp_path: Path) -> None:
+async def test_a_promise_at_risk_and_a_shadow_say_so_first(tmp_path):
     """The cheap model begins to differ in every request: the allowance is used up, and the reference answers."""
 
     second, start = 1_000_000, 1_699_960_000_000_000
@@ -378,7 +375,7 @@ async def test_a_promise_at_risk_and_a_shadow_say_so_first(tmp_path: Path) -> No
         assert since.format(when) in text_of(await paged(service)("GET", "/learners/p"))
 
 
-def test_the_client_names_groups_and_changes_the_promise() -> None:
+def test_the_client_names_groups_and_changes_the_promise():
     with local_service() as service:
         learner = service.create("p", **{k: v for k, v in ROUTER.items() if k != "options"})
         decision = learner.decide(group="mail")
@@ -392,3 +389,38 @@ def test_the_client_names_groups_and_changes_the_promise() -> None:
         while step.stage is not None:
             step = steps.tell(step, "a", score=0.5)
         assert list(steps.report()["details"]["by_group"]) == ["mail"]
+
+
+async def test_prices_at_which_nothing_can_pay_are_told_in_the_log_alone(tmp_path, caplog, monkeypatch):
+    """A warning of the live object would be an error here, and a line that is no log line in production."""
+    for again in (False, True):
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+            if not again:
+                assert (await call("PUT", PLACE, ROUTER)).status == 201
+                assert (await call("PATCH", PLACE + "/costs", {"prices": [20, 20]})).status == 200
+                assert "learner p: nothing can be saved: large is the cheapest model" in caplog.text
+            assert (await call("POST", PLACE + "/decide", {})).data["call"] == ["large"]
+            kind = service.learners["p"].kind
+            make = kind.again
+            monkeypatch.setattr(kind, "again", lambda state, _, make=make: make(state, False))
+            assert service.learners["p"].compiled().report().state == "nothing to save"
+
+
+async def test_what_is_sure_stays_a_share_over_http(tmp_path):
+    """A budget in its place made a state that stopped the whole service at its next start."""
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        assert (await call("PUT", PLACE, {**ROUTER, "sure": True})).status == 201
+        found = await call("PATCH", PLACE + "/costs", {"budget": 5})
+        assert (found.status, found.data["code"]) == (422, "invalid")
+        assert found.data["detail"].startswith("sure needs agree")
+    async with serving(tmp_path / "s.db") as (_, call):
+        assert (await call("GET", PLACE)).data["config"]["agree"] == 0.9
+
+
+async def test_a_long_context_is_named_as_the_field_that_it_is(tmp_path):
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        config = {"kind": "contextual", "stages": NAMES, "stage_costs": [1, 20], "error_cost": 50}
+        assert (await call("PUT", PLACE, config)).status == 201
+        for context, field in (([0.5] * 4000, "context"), ([0.5, 1e16], "context[1]")):
+            found = await call("POST", PLACE + "/decide", {"context": context})
+            assert (found.status, found.data["field"]) == (422, field)

@@ -3,7 +3,6 @@
 import asyncio
 import random
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +17,7 @@ CLIENTS, EACH = 50, 5
 
 @pytest.mark.parametrize("heavy", [False, True])
 @pytest.mark.parametrize("name", PLACES)
-async def test_fifty_clients_send_each_feedback_three_times(
-    name: str, heavy: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_fifty_clients_send_each_feedback_three_times(name, heavy, request, monkeypatch):
     """Requests are cancelled at random, as when connections are cut; who hears nothing sends again.
 
     A heavy learner takes its steps in threads, which nobody can cancel.
@@ -93,7 +90,7 @@ async def test_fifty_clients_send_each_feedback_three_times(
     assert heavy or commits < total  # who waits together is written together
 
 
-async def test_a_batch_is_refused_item_by_item_and_stored_at_once(tmp_path: Path) -> None:
+async def test_a_batch_is_refused_item_by_item_and_stored_at_once(tmp_path):
     async with serving(tmp_path / "s.db") as (service, call):
         await call("PUT", "/v1/learners/t", CASCADE)
         made = (await call("POST", "/v1/learners/t/decide", {"count": 3})).data["decisions"]
@@ -110,9 +107,7 @@ async def test_a_batch_is_refused_item_by_item_and_stored_at_once(tmp_path: Path
         assert (refused.status, refused.data["code"]) == (422, "too_many_items")
 
 
-async def test_a_repetition_waits_for_a_thread_that_learns_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_repetition_waits_for_a_thread_that_learns_the_first(tmp_path, monkeypatch):
     monkeypatch.setattr(learner_module, "HEAVY", -1.0)
 
     async with serving(tmp_path / "s.db") as (service, call):

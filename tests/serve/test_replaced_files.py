@@ -42,7 +42,7 @@ async def rounds(call: Caller, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("noticed_by", ["a request", "the clock"])
-async def test_a_log_that_is_removed_is_noticed_and_nothing_is_lost(tmp_path: Path, noticed_by: str) -> None:
+async def test_a_log_that_is_removed_is_noticed_and_nothing_is_lost(tmp_path, noticed_by):
     """The open file still has everything: it is carried over into the store before that is read again."""
     options = quick(tick=0.01) if noticed_by == "the clock" else quick()
     async with serving(tmp_path / "s.db", options) as (service, call):
@@ -62,9 +62,7 @@ async def test_a_log_that_is_removed_is_noticed_and_nothing_is_lost(tmp_path: Pa
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
-def test_a_log_that_is_removed_before_a_kill_is_named_at_the_start(
-    tmp_path: Path, checkpointed: bool
-) -> None:
+def test_a_log_that_is_removed_before_a_kill_is_named_at_the_start(tmp_path, checkpointed):
     """It answered 200, lost everything, and started with an empty store without a word."""
     with Process(tmp_path) as server:
         call = Client(server.port)
@@ -90,7 +88,7 @@ def test_a_log_that_is_removed_before_a_kill_is_named_at_the_start(
         assert "holds no tables: its log weakfeedback.db-wal is missing" in words
 
 
-async def test_an_older_copy_moved_over_the_file_ends_the_service(tmp_path: Path) -> None:
+async def test_an_older_copy_moved_over_the_file_ends_the_service(tmp_path):
     """Ids were given out a second time, and late feedback was taken for another decision."""
     file, old = tmp_path / "s.db", tmp_path / "backup.db"
     service = Service(opener(file), quick())
@@ -124,7 +122,7 @@ async def test_an_older_copy_moved_over_the_file_ends_the_service(tmp_path: Path
         assert (await rounds(call, 1))[0] == fresh[-1] + 1
 
 
-async def test_another_store_moved_over_the_file_ends_the_service(tmp_path: Path) -> None:
+async def test_another_store_moved_over_the_file_ends_the_service(tmp_path):
     async with serving(tmp_path / "other.db") as (_, call):
         await call("PUT", PLACE, CASCADE)
         await rounds(call, 20)
@@ -144,7 +142,7 @@ async def test_another_store_moved_over_the_file_ends_the_service(tmp_path: Path
         await Service(opener(tmp_path / "s.db"), quick()).start()
 
 
-def test_the_server_ends_with_a_line_when_its_file_is_replaced(tmp_path: Path) -> None:
+def test_the_server_ends_with_a_line_when_its_file_is_replaced(tmp_path):
     with Process(tmp_path) as server:
         call = Client(server.port)
         assert call("PUT", PLACE, CASCADE)[0] == 201
@@ -158,9 +156,7 @@ def test_the_server_ends_with_a_line_when_its_file_is_replaced(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("how", ["copy", "vacuum"])
-async def test_a_store_restored_elsewhere_skips_ids(
-    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_store_restored_elsewhere_skips_ids(tmp_path, how, caplog):
     """A backup has another file than the store it was made of: that is how it is known."""
     async with serving(tmp_path / "s.db") as (_, call):
         await call("PUT", PLACE, CASCADE)
@@ -187,9 +183,7 @@ async def test_a_store_restored_elsewhere_skips_ids(
         assert (await rounds(call, 1))[0] == fresh[-1] + 2
 
 
-def test_what_was_not_synced_may_be_gone_after_a_loss_of_power(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_not_synced_may_be_gone_after_a_loss_of_power(tmp_path, monkeypatch):
     """With durability = process the mark may be ahead of the store after the machine has lost its power."""
     from weakfeedback.journal import sqlite
 
@@ -223,7 +217,7 @@ def test_what_was_not_synced_may_be_gone_after_a_loss_of_power(
             assert not store.is_moved()
 
 
-def test_a_store_that_was_being_made_when_the_process_was_killed_is_new(tmp_path: Path) -> None:
+def test_a_store_that_was_being_made_when_the_process_was_killed_is_new(tmp_path):
     file = tmp_path / "s.db"
     SqliteStore.open(file).close()
     for leave in (0, 4096):

@@ -23,9 +23,7 @@ def recovered(path: Path) -> dict[str, Any]:
         store.close()
 
 
-def test_every_kind_is_made_again_to_the_bit_from_the_beginning_and_from_snapshots(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_kind_is_made_again_to_the_bit_from_the_beginning_and_from_snapshots(tmp_path, monkeypatch):
     path = tmp_path / "s.db"
     states = run(make_history(path, 60))
     assert set(states) == set(LEARNERS)
@@ -47,7 +45,7 @@ def test_every_kind_is_made_again_to_the_bit_from_the_beginning_and_from_snapsho
 
 
 @pytest.mark.slow
-def test_a_million_events_are_made_again_to_the_bit(tmp_path: Path) -> None:
+def test_a_million_events_are_made_again_to_the_bit(tmp_path):
     path = tmp_path / "s.db"
     states = run(make_history(path, 50_000))
     with SqliteStore.open(path, read_only=True) as store:
@@ -59,7 +57,7 @@ def test_a_million_events_are_made_again_to_the_bit(tmp_path: Path) -> None:
     assert recovered(path) == states
 
 
-def test_the_next_decisions_are_the_same_after_a_restart(tmp_path: Path) -> None:
+def test_the_next_decisions_are_the_same_after_a_restart(tmp_path):
     path, copy = tmp_path / "s.db", tmp_path / "copy.db"
     run(make_history(path, 20, ["uss-ts", "double", "csb-ts"]))
     copy.write_bytes(path.read_bytes())
@@ -111,7 +109,7 @@ def store(history: Path, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_changed_byte_is_named(store: Path) -> None:
+def test_a_changed_byte_is_named(store):
     with sqlite3.connect(store) as database:
         database.execute("UPDATE event SET body = '[' || substr(body, 2) WHERE seq = 11")
     database.close()
@@ -119,7 +117,7 @@ def test_a_changed_byte_is_named(store: Path) -> None:
         recovered(store)
 
 
-def test_a_missing_event_is_named(store: Path) -> None:
+def test_a_missing_event_is_named(store):
     with sqlite3.connect(store) as database:
         database.execute("DELETE FROM event WHERE seq = 12")
     database.close()
@@ -127,7 +125,7 @@ def test_a_missing_event_is_named(store: Path) -> None:
         recovered(store)
 
 
-def test_a_swapped_pair_is_named(store: Path) -> None:
+def test_a_swapped_pair_is_named(store):
     with sqlite3.connect(store) as database:
         for was, becomes in ((13, -1), (14, 13), (-1, 14)):
             database.execute("UPDATE event SET seq = ? WHERE seq = ?", (becomes, was))
@@ -136,7 +134,7 @@ def test_a_swapped_pair_is_named(store: Path) -> None:
         recovered(store)
 
 
-async def test_a_forged_decision_is_named_with_what_it_was_and_is_now(store: Path) -> None:
+async def test_a_forged_decision_is_named_with_what_it_was_and_is_now(store):
     id, events = events_of(store)
     chosen = next(event for event in events if event.seq > 20 and event.kind == "decide")
     stage = chosen.body["stage"]
@@ -153,7 +151,7 @@ async def test_a_forged_decision_is_named_with_what_it_was_and_is_now(store: Pat
     assert found == 200
 
 
-def test_an_unknown_kind_and_an_end_without_a_beginning_are_named(store: Path) -> None:
+def test_an_unknown_kind_and_an_end_without_a_beginning_are_named(store):
     id, events = events_of(store)
     forge(store, id, events[9], kind="surprise")
     with pytest.raises(JournalError, match=r"learner uss-ts: event 9 \(surprise\) cannot be applied"):
@@ -163,7 +161,7 @@ def test_an_unknown_kind_and_an_end_without_a_beginning_are_named(store: Path) -
         recovered(store)
 
 
-def test_the_process_ends_with_one_line_about_a_damaged_store(store: Path) -> None:
+def test_the_process_ends_with_one_line_about_a_damaged_store(store):
     from tests.rig.server import Process
 
     with sqlite3.connect(store) as database:
@@ -176,7 +174,7 @@ def test_the_process_ends_with_one_line_about_a_damaged_store(store: Path) -> No
     assert "learner uss-ts: event 1: the checksum is wrong" in words
 
 
-def test_a_damaged_snapshot_is_not_used_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_snapshot_is_not_used_and_told(tmp_path, monkeypatch):
     monkeypatch.setattr(learner_module, "SNAPSHOT", 20)
     path = tmp_path / "s.db"
     states = run(make_history(path, 30, ["uss-ts"]))

@@ -1,6 +1,5 @@
 """What a router is told of a request over HTTP: features, prices and conversations, as in the library."""
 
-from pathlib import Path
 from typing import Any
 
 from tests.rig.harness import CONTEXTUAL, quick, serving
@@ -18,7 +17,7 @@ MADE = {
 }
 
 
-async def test_it_decides_as_the_library_does_also_after_a_restart(tmp_path: Path) -> None:
+async def test_it_decides_as_the_library_does_also_after_a_restart(tmp_path):
     own: Any = Router(2, [1, 20], 100, context=["task"])
 
     def told_of(n: int) -> dict[str, Any]:
@@ -49,7 +48,7 @@ async def test_it_decides_as_the_library_does_also_after_a_restart(tmp_path: Pat
         assert {one["group"] for one in report["details"]["groups"]} == {"hard", "easy"}
 
 
-async def test_what_is_wrong_has_a_code_and_a_repeated_key_must_be_the_same_request(tmp_path: Path) -> None:
+async def test_what_is_wrong_has_a_code_and_a_repeated_key_must_be_the_same_request(tmp_path):
     async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
         await call("PUT", PLACE, MADE)
         for body, code in (
@@ -76,7 +75,7 @@ async def test_what_is_wrong_has_a_code_and_a_repeated_key_must_be_the_same_requ
         assert found.data["code"] == "wrong_context"
 
 
-async def test_the_labels_of_an_audit_tell_the_yield_in_the_report_and_on_the_page(tmp_path: Path) -> None:
+async def test_the_labels_of_an_audit_tell_the_yield_in_the_report_and_on_the_page(tmp_path):
     options = quick(durability="process")
     async with serving(tmp_path / "s.db", options) as (service, call):
         await call("PUT", PLACE, MADE)
@@ -102,7 +101,7 @@ async def test_the_labels_of_an_audit_tell_the_yield_in_the_report_and_on_the_pa
         assert again == found
 
 
-async def test_what_is_told_of_a_request_is_refused_where_it_is_not_for_a_router(tmp_path: Path) -> None:
+async def test_what_is_told_of_a_request_is_refused_where_it_is_not_for_a_router(tmp_path):
     async with serving(tmp_path / "s.db") as (_, call):
         await call("PUT", PLACE, CONTEXTUAL)
         for body in ({"switching": []}, {"conversation": "a", "context": [0.1, 0.2]}, {"group": "g"}):
@@ -110,7 +109,7 @@ async def test_what_is_told_of_a_request_is_refused_where_it_is_not_for_a_router
             assert (reply.status, reply.data["code"]) == (422, "wrong_context"), body
 
 
-async def test_an_audit_changes_decisions_by_its_yields_alone(tmp_path: Path) -> None:
+async def test_an_audit_changes_decisions_by_its_yields_alone(tmp_path):
     """Labels add up over audits; one of cheaper models leaves other pairs alone, one without labels everything.
 
     A twin that is told the same yields, and was never audited, decides the same.
@@ -147,7 +146,7 @@ async def test_an_audit_changes_decisions_by_its_yields_alone(tmp_path: Path) ->
         assert (labels[0, 1], labels[0, 2]) == (40, 30)
 
 
-def test_an_audit_in_the_library_changes_nothing() -> None:
+def test_an_audit_in_the_library_changes_nothing():
     router = Router([lambda x: x > 2, lambda x: x > 3], [1, 20], 100, context=["task"])
     for x in range(200):
         router(x % 10, context={"task": "t"})

@@ -46,6 +46,10 @@ def instances(folder, address, count):
         yield running, [stack.enter_context(contextlib.closing(Fresh(one.port))) for one in running]
 
 
+def addresses(*running):
+    return [f"http://127.0.0.1:{one.port}" for one in running]
+
+
 def decided(call, name, **headers):
     status, made = call("POST", f"/v1/learners/{name}/decide", {}, **headers)
     assert status == 200, made
@@ -65,7 +69,7 @@ def shares(*clients):
 def test_any_instance_is_asked_and_the_owner_answers(server, tmp_path):
     with instances(tmp_path, server.url(), 2) as ((one, other), (first, second)):
         wait_until(lambda: [shards(first), shards(second)] == [8.0, 8.0])
-        with client.Client(f"http://127.0.0.1:{one.port}", direct=True) as service:
+        with client.Client(addresses(one, other)) as service:
             for name in NAMES:
                 service.create(name, **CASCADE)
             assert shares(first, second) == [8, 8]
@@ -171,7 +175,7 @@ def check(address, told):
 
 
 @contextlib.contextmanager
-def busy(ports, told, clients=4):
+def busy(ports, told, clients=4, work=work):
     """Clients at work."""
     threads = [threading.Thread(target=work, args=(ports, n, told)) for n in range(clients)]
     for thread in threads:
@@ -226,6 +230,42 @@ def test_instances_are_killed_or_stopped_and_nothing_is_lost_or_happens_twice(se
     assert (
         times == 2 or sorted(took)[times * 9 // 10] < 3.0
     )  # where another program held one up it took longer
+
+
+def test_a_client_that_follows_the_owner_outlives_it(server, tmp_path):
+    address, told = server.url(), Told()
+    with instances(tmp_path, address, 2) as ((one, other), (first, second)):
+        wait_until(lambda: [shards(first), shards(second)] == [8.0, 8.0])
+        with client.Client(addresses(one, other)) as service:
+
+            def follow(number):
+                for count in range(100_000):
+                    name, key = NAMES[count % SHARDS], f"{number}-{count}"
+                    learner = service.learner(name)
+                    try:
+                        made = learner.decide(key=key)
+                        outputs = [1] * (made.stage + 1)
+                        learner.feedback(made.id, outputs)
+                    except Exception as error:
+                        told.faults.append(error)
+                        return
+                    told.stages[name, key], told.fed[name, made.id] = (made.id, made.stage), outputs
+                    if told.over:
+                        return
+
+            for name in NAMES:
+                service.create(name, **CASCADE)
+            assert set(service._owners.values()) == {service.addresses[1]}
+            with busy([], told, clients=2, work=lambda _, number, __: follow(number)):
+                wait_until(lambda: told.faults or len(told.fed) >= 40)
+                other.kill()
+                wait_until(lambda: told.faults or everywhere(first))
+                many = len(told.fed)
+                wait_until(lambda: told.faults or len(told.fed) >= many + 40)
+            assert service.address == service.addresses[0]
+            assert service._owners == {}
+        assert one.stop() == 0
+    check(address, told)
 
 
 @pytest.mark.slow

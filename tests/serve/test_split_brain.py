@@ -134,7 +134,5 @@ def check(address: str, told: Told) -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(8, marks=pytest.mark.slow)])
-def test_an_owner_that_slept_through_the_takeover_writes_nothing(
-    tmp_path: Path, server: Cluster, rounds: int
-) -> None:
+def test_an_owner_that_slept_through_the_takeover_writes_nothing(tmp_path, server, rounds):
     assert split(tmp_path, server, rounds)["fed"] >= 10 * rounds

@@ -46,7 +46,7 @@ def rate(path: Path, name: str, compiled: bool = False) -> float:
 
 
 @pytest.mark.parametrize("kind", HISTORIES)
-def test_a_start_is_as_fast_as_the_docs_say(tmp_path: Path, kind: str) -> None:
+def test_a_start_is_as_fast_as_the_docs_say(tmp_path, kind):
     name = HISTORIES[kind]
     run(make_history(tmp_path / "s.db", 200, (name,)))
     assert LEARNERS[name]["kind"] == kind
@@ -56,9 +56,7 @@ def test_a_start_is_as_fast_as_the_docs_say(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["within", "context"])
-def test_compiled_code_replays_slow_kinds_faster(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiled_code_replays_slow_kinds_faster(tmp_path, name, monkeypatch):
     path = tmp_path / "s.db"
     states = run(make_history(path, 1_000, (name,)))
     plain = rate(path, name)
@@ -79,9 +77,7 @@ def is_in_memory(learner: Learner) -> bool:
     return False
 
 
-def test_a_start_loads_what_was_compiled_and_compiles_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_start_loads_what_was_compiled_and_compiles_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(CascadeKind, "is_slow", True)
     monkeypatch.setattr(recover, "LONG", 100)
     path = tmp_path / "s.db"
@@ -99,7 +95,7 @@ def test_a_start_loads_what_was_compiled_and_compiles_nothing(
         assert not interpreted.live.compiled
 
 
-async def test_only_what_the_docs_name_as_open_needs_no_token(tmp_path: Path) -> None:
+async def test_only_what_the_docs_name_as_open_needs_no_token(tmp_path):
     page = (DOCS / "api" / "service.md").read_text()
     rows = re.findall(r"^\| `(\w+) (\S+)` \| .* \| (.*) \|$", page, re.MULTILINE)
     open_ones = {path for _, path, scope in rows if scope == "no token"}

@@ -31,7 +31,7 @@ def resident() -> int:
     ("learners", "rounds", "filled"),
     [(3, 8_000, 0.5), pytest.param(20, 1_000_000, 0.1, marks=pytest.mark.slow)],
 )
-def test_memory_and_times_stay_flat(learners: int, rounds: int, filled: float, tmp_path: Path) -> None:
+def test_memory_and_times_stay_flat(learners, rounds, filled, tmp_path):
     sizes, times = run(live_through(tmp_path / "day.db", learners, rounds))
     begun = int(filled * len(sizes))
     assert max(sizes[begun:]) < 1.05 * sizes[begun]

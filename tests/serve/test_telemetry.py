@@ -48,7 +48,7 @@ price = {{ input = 0.0, output = 60.0 }}
 BODY = {"model": "good", "messages": [{"role": "user", "content": "What is 17 * 23?"}], "temperature": 0.5}
 
 
-def test_a_trace_is_read_from_headers() -> None:
+def test_a_trace_is_read_from_headers():
     found = read_trace([(b"traceparent", PARENT.encode()), (b"tracestate", b"a=1"), (b"tracestate", b"b=2")])
     assert found == Trace(TRACE, SPAN, "01", "a=1,b=2")
     assert found.headers() == {"traceparent": PARENT, "tracestate": "a=1,b=2"}
@@ -74,12 +74,12 @@ def test_a_trace_is_read_from_headers() -> None:
         f"cc-{TRACE}-{SPAN}-01more",
     ],
 )
-def test_a_trace_that_is_none_is_not_taken(bad: str) -> None:
+def test_a_trace_that_is_none_is_not_taken(bad):
     assert read_trace([(b"traceparent", bad.encode())]) is None
     assert read_trace([(b"traceparent", PARENT.encode())] * 2) is None
 
 
-def test_nothing_of_the_extra_is_loaded_without_it() -> None:
+def test_nothing_of_the_extra_is_loaded_without_it():
     code = (
         "import sys, weakfeedback.cli.serve, weakfeedback.serve.server, weakfeedback.serve.proxy.mount\n"
         "print([name for name in sys.modules if name.startswith(('opentelemetry', 'google'))])"
@@ -87,7 +87,7 @@ def test_nothing_of_the_extra_is_loaded_without_it() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
-def test_without_the_extra_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_a_line_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "weakfeedback.serve.telemetry", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.context", None)
     with pytest.raises(
@@ -97,7 +97,7 @@ def test_without_the_extra_a_line_says_what_to_install(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("bad", ["here", "ftp://a/", "http://user:secret@a/", "http://a/?key=secret"])
-def test_an_address_that_is_none_is_refused(bad: str, tmp_path: Path) -> None:
+def test_an_address_that_is_none_is_refused(bad, tmp_path):
     with pytest.raises(Stop, match=r"^--otel must ") as caught:
         settings_of(None, None, None, None, otel=bad)
     (tmp_path / "w.toml").write_text(f'[server]\notel = "{bad}"\n')
@@ -188,7 +188,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "errors").read_text().splitlines()]
 
 
-def test_a_trace_is_logged_and_sent_upstream_without_the_extra(tmp_path: Path) -> None:
+def test_a_trace_is_logged_and_sent_upstream_without_the_extra(tmp_path):
     with serving(tmp_path) as (server, fake):
         assert post(server.port, BODY, tracestate="vendor=1")[0] == 200
         assert post(server.port, BODY, traceparent="nonsense")[0] == 200
@@ -202,7 +202,7 @@ def test_a_trace_is_logged_and_sent_upstream_without_the_extra(tmp_path: Path) -
     assert "trace_id" not in second
 
 
-def test_spans_and_metrics_reach_a_collector(tmp_path: Path) -> None:
+def test_spans_and_metrics_reach_a_collector(tmp_path):
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     collector = Collector()
     threading.Thread(target=collector.serve_forever, daemon=True).start()
@@ -276,7 +276,7 @@ def test_spans_and_metrics_reach_a_collector(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_collector_that_is_away_disturbs_nobody(tmp_path: Path) -> None:
+def test_a_collector_that_is_away_disturbs_nobody(tmp_path):
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     hasty = {"OTEL_BSP_SCHEDULE_DELAY": "100", "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
     with serving(tmp_path, "--otel", f"http://127.0.0.1:{NOBODY}", env=hasty) as (server, _):

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,7 +44,7 @@ def bearer(secret: str) -> dict[str, str]:
     return {"authorization": f"Bearer {secret}"}
 
 
-def test_ends_and_limits_are_in_the_file(tmp_path: Path) -> None:
+def test_ends_and_limits_are_in_the_file(tmp_path):
     (tmp_path / "shop").write_text(SHOP)
     (tmp_path / "people").write_text(PEOPLE)
     (tmp_path / "w.toml").write_text(FILE)
@@ -62,7 +61,7 @@ def test_ends_and_limits_are_in_the_file(tmp_path: Path) -> None:
             read_settings(tmp_path / "w.toml")
 
 
-def test_requests_of_a_minute_come_back_evenly() -> None:
+def test_requests_of_a_minute_come_back_evenly():
     now = [1000.0]
     usage = Usage(lambda: now[0])
     for _ in range(6):
@@ -88,7 +87,7 @@ def test_requests_of_a_minute_come_back_evenly() -> None:
     assert (usage.of("shop").requests, usage.of("shop").refused) == (13, 4)
 
 
-def test_money_of_a_day_comes_back_at_midnight() -> None:
+def test_money_of_a_day_comes_back_at_midnight():
     now = [10 * DAY + 100.0]
     usage, paid = Usage(lambda: now[0]), {}
     usage.accounts = SimpleNamespace(all=lambda: [paid, {}])  # type: ignore[assignment]
@@ -112,7 +111,7 @@ def test_money_of_a_day_comes_back_at_midnight() -> None:
     assert usage.money("shop") == (0.25, 1.74)
 
 
-async def test_an_expired_token_is_named_and_its_cookie_ends(tmp_path: Path) -> None:
+async def test_an_expired_token_is_named_and_its_cookie_ends(tmp_path):
     auth = Auth(
         [Token.of("shop", SHOP, "admin", expires=time.time() + 3600), Token.of("people", PEOPLE, "read")]
     )
@@ -135,7 +134,7 @@ async def test_an_expired_token_is_named_and_its_cookie_ends(tmp_path: Path) -> 
             auth.replace([])
 
 
-async def test_who_used_what_is_told(tmp_path: Path) -> None:
+async def test_who_used_what_is_told(tmp_path):
     auth = Auth([Token.of("shop", SHOP, "use", per_minute=3), Token.of("people", PEOPLE, "admin")])
     settings = SimpleNamespace(root_path="", reload=lambda: SimpleNamespace(tokens=auth.tokens[:1]))
 
@@ -167,7 +166,7 @@ async def test_who_used_what_is_told(tmp_path: Path) -> None:
         assert (await call("GET", "/v1/tokens", **bearer(PEOPLE))).status == 401  # it is gone
 
 
-def test_models_cost_the_token_that_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_cost_the_token_that_asks(tmp_path, monkeypatch):
     auth = Auth([Token.of("shop", SHOP, "use", per_day=0.0015), Token.of("people", PEOPLE, "admin")])
 
     body = {"model": "support", "messages": [{"role": "user", "content": "What is 17 * 23?"}]}
@@ -215,7 +214,7 @@ def test_models_cost_the_token_that_asks(tmp_path: Path, monkeypatch: pytest.Mon
     assert {name: auth.usage.money(name) for name in used} == here
 
 
-def test_a_signal_reads_the_tokens_anew(tmp_path: Path) -> None:
+def test_a_signal_reads_the_tokens_anew(tmp_path):
     (tmp_path / "shop").write_text(SHOP)
     (tmp_path / "people").write_text(PEOPLE)
     text = FILE.replace("expires = 2026-01-31T18:00:00+01:00", "").replace("expires = 2027-01-31", "")

@@ -64,9 +64,7 @@ async def opened(call: Caller, name: str, kind: str) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_largest_amounts_leave_sums_that_can_be_stored(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_largest_amounts_leave_sums_that_can_be_stored(tmp_path, kind, monkeypatch, caplog):
     """Three cancellations with 1.7e308 made every later snapshot fail, and with it every request."""
     monkeypatch.setattr(learner_module, "SNAPSHOT", 4)
 
@@ -92,9 +90,7 @@ async def test_the_largest_amounts_leave_sums_that_can_be_stored(
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
-async def test_a_store_ruined_by_huge_amounts_starts_and_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_store_ruined_by_huge_amounts_starts_and_works(tmp_path, monkeypatch, caplog):
     """Written by the version that accepted 1.7e308, with its snapshots due since long; one learner waits for ever."""
     monkeypatch.setattr(learner_module, "SNAPSHOT", 20)
     with sqlite3.connect(tmp_path / "s.db") as database:
@@ -131,7 +127,7 @@ async def test_a_store_ruined_by_huge_amounts_starts_and_works(
         assert all(isinstance(one, Checked) and not one.problems for one in check_store(store))
 
 
-def test_sums_by_minute_stay_finite() -> None:
+def test_sums_by_minute_stay_finite():
     series = Series(["spent"])
     for minute in range(3):
         for sign in (1.0, 1.0, -1.0, -1.0, -1.0):
@@ -141,7 +137,7 @@ def test_sums_by_minute_stay_finite() -> None:
 
 
 @pytest.mark.parametrize("ttl", [3e11, 1.8e302, HUGE])
-async def test_waiting_for_ever_is_refused_and_a_hundred_years_are_not(tmp_path: Path, ttl: float) -> None:
+async def test_waiting_for_ever_is_refused_and_a_hundred_years_are_not(tmp_path, ttl):
     async with serving(tmp_path / "s.db") as (service, call):
         reply = await call("PUT", "/v1/learners/t", {**CASCADE, "pending_ttl": ttl})
         assert reply.status == 422
@@ -154,9 +150,7 @@ async def test_waiting_for_ever_is_refused_and_a_hundred_years_are_not(tmp_path:
         assert await service.expire() == 0
 
 
-async def test_a_learner_that_cannot_expire_stops_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_learner_that_cannot_expire_stops_no_other(tmp_path, monkeypatch, caplog):
     now = [1_700_000_000_000_000]
     close = Learner.expire
 
@@ -182,7 +176,7 @@ async def test_a_learner_that_cannot_expire_stops_no_other(
     assert told == ["decisions of learner a could not expire: a fault"]
 
 
-async def test_the_ticking_task_survives_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_ticking_task_survives_everything(tmp_path, monkeypatch):
     calls = []
 
     async def fail(_: Service) -> int:
@@ -195,7 +189,7 @@ async def test_the_ticking_task_survives_everything(tmp_path: Path, monkeypatch:
         await until(lambda: len(calls) > 5)
 
 
-async def test_a_refused_tell_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_tell_changes_nothing(tmp_path, caplog):
     """It was noted first, and refused afterwards, because of its sum: then all learners were thrown away."""
 
     async with serving(tmp_path / "s.db") as (service, call):
@@ -219,7 +213,7 @@ async def test_a_refused_tell_changes_nothing(tmp_path: Path, caplog: pytest.Log
     assert not caplog.records
 
 
-def test_a_live_cascade_refuses_a_cost_before_it_notes_the_output() -> None:
+def test_a_live_cascade_refuses_a_cost_before_it_notes_the_output():
     cascade = weakfeedback.Cascade(3, [1.0, 2.0, 3.0], 100.0, policy="USS-A", seed=1)
     refused = 0
     for _ in range(4):
@@ -242,8 +236,8 @@ def test_a_live_cascade_refuses_a_cost_before_it_notes_the_output() -> None:
 
 
 async def test_a_step_that_fails_halfway_costs_its_own_learner_a_moment_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+    tmp_path, monkeypatch, caplog
+):
     """Any fault after a change, here in what counts events: that learner alone is read again from the store."""
     see, plan = learner_module.Learner.see, {"fail": 0}
 
@@ -290,9 +284,7 @@ async def test_a_step_that_fails_halfway_costs_its_own_learner_a_moment_and_no_o
     assert not [one.message for one in caplog.records if "memory was wrong" in one.message]
 
 
-async def test_a_learner_that_cannot_be_read_again_stays_away_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_learner_that_cannot_be_read_again_stays_away_alone(tmp_path, monkeypatch):
     see, plan = learner_module.Learner.see, {"fail": False}
 
     def faulty(learner: Learner, event: Any) -> None:
@@ -316,9 +308,7 @@ async def test_a_learner_that_cannot_be_read_again_stays_away_alone(
         assert (await call("GET", "/v1/learners/a")).data["pending"] == 1
 
 
-async def test_an_answer_that_cannot_be_made_is_a_fault_of_one_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_answer_that_cannot_be_made_is_a_fault_of_one_request(tmp_path, monkeypatch):
     """The reply is made outside the step: what was decided is stored, and the learner goes on."""
     async with serving(tmp_path / "s.db") as (service, call):
         await call("PUT", "/v1/learners/t", CASCADE)
@@ -331,9 +321,7 @@ async def test_an_answer_that_cannot_be_made_is_a_fault_of_one_request(
         assert (reply.data["id"], reply.data["repeated"]) == (1, True)
 
 
-async def test_a_snapshot_that_fails_is_a_warning_and_is_tried_again_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_snapshot_that_fails_is_a_warning_and_is_tried_again_later(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(learner_module, "SNAPSHOT", 10)
     tried: list[int] = []
 

@@ -3,7 +3,6 @@
 import random
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -24,7 +23,7 @@ MANY = {
 
 
 @pytest.mark.parametrize("numbers", [CONTEXT_LIMIT + 1, 4_000, 20_000])
-async def test_a_long_context_is_refused_from_its_length(tmp_path: Path, numbers: int) -> None:
+async def test_a_long_context_is_refused_from_its_length(tmp_path, numbers):
     """The features of all pairs were built first: 4,000 numbers stopped the service for seconds."""
     async with serving(tmp_path / "s.db") as (_, call):
         await call("PUT", "/v1/learners/t", CONTEXTUAL)
@@ -38,7 +37,7 @@ async def test_a_long_context_is_refused_from_its_length(tmp_path: Path, numbers
         assert (await call("POST", "/v1/learners/t/decide", {"context": [0.5, 0.5]})).status == 200
 
 
-async def test_what_does_not_fit_into_memory_is_refused(tmp_path: Path) -> None:
+async def test_what_does_not_fit_into_memory_is_refused(tmp_path):
     async with serving(tmp_path / "s.db") as (_, call):
         reply = await call("PUT", "/v1/learners/t", {"kind": "contextual", **MANY})
         assert (reply.status, reply.data["code"]) == (422, "too_many_stages")
@@ -53,9 +52,7 @@ async def test_what_does_not_fit_into_memory_is_refused(tmp_path: Path) -> None:
         assert (reply.status, reply.data["code"]) == (422, "too_many_items")
 
 
-async def test_steps_of_unknown_weight_run_in_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_steps_of_unknown_weight_run_in_a_thread(tmp_path, monkeypatch):
     """From their first time; then only if they are expected to take long, as many decisions at once are."""
     decide, threads = Learner.decide, []
 
@@ -79,7 +76,7 @@ async def test_steps_of_unknown_weight_run_in_a_thread(
         assert threads == [True, True, False]
 
 
-def test_the_weight_is_that_of_one_unit() -> None:
+def test_the_weight_is_that_of_one_unit():
     weight = Weight()
     for _ in range(UNKNOWN):
         assert weight.is_heavy(1)
@@ -90,7 +87,7 @@ def test_the_weight_is_that_of_one_unit() -> None:
     assert weight.is_heavy(102)
 
 
-async def test_the_largest_requests_leave_the_loop_to_others(tmp_path: Path) -> None:
+async def test_the_largest_requests_leave_the_loop_to_others(tmp_path):
     luck = random.Random(1)
 
     async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
@@ -117,7 +114,7 @@ async def test_the_largest_requests_leave_the_loop_to_others(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("count", [0, 1, PIECE, PIECE + 1, 5 * PIECE + 3])
-def test_a_long_answer_is_encoded_in_pieces(count: int) -> None:
+def test_a_long_answer_is_encoded_in_pieces(count):
     data = {"results": [{"id": n, "differ": [[0, n]], "words": "é"} for n in range(count)]}
     assert run(encoded(data)) == orjson.dumps(data)
     assert run(encoded({**data, "more": 1})) == orjson.dumps({**data, "more": 1})

@@ -1,7 +1,6 @@
 """Mistakes in plain words: the field without tags, all that differs, and log lines that say whose and why."""
 
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ from weakfeedback.serve.config import ConfigError, checked_learner
         ({k: v for k, v in ROUTER.items() if k != "models"}, "models", "models must be given"),
     ],
 )
-def test_messages_have_no_tags(tmp_path: Path, given: dict[str, Any], field: str, words: str) -> None:
+def test_messages_have_no_tags(tmp_path, given, field, words):
     async def ask() -> Any:
         async with serving(tmp_path / "s.db") as (_, call):
             return await call("PUT", "/v1/learners/mail", given)
@@ -52,7 +51,7 @@ def test_messages_have_no_tags(tmp_path: Path, given: dict[str, Any], field: str
         assert not any(word in text.lower() for word in ("input", "tag", "router.", "extra", "value error"))
 
 
-async def test_a_put_that_differs_names_every_difference(tmp_path: Path) -> None:
+async def test_a_put_that_differs_names_every_difference(tmp_path):
     async with serving(tmp_path / "s.db") as (_, call):
         await call("PUT", "/v1/learners/t", {**CASCADE, "seed": 1})
         await call("PATCH", "/v1/learners/t/costs", {"error_cost": 12})
@@ -69,7 +68,7 @@ async def test_a_put_that_differs_names_every_difference(tmp_path: Path) -> None
     assert "seed = " not in told  # it stays in the log
 
 
-def test_log_lines_name_the_learner_and_the_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_name_the_learner_and_the_reason(tmp_path, caplog):
     async def ask() -> None:
         async with serving(tmp_path / "s.db") as (_, call):
             await call("PUT", "/v1/learners/t", CASCADE)

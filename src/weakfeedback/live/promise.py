@@ -38,6 +38,7 @@ from weakfeedback.words import Words, names_of
 POLICY = "Promise"
 BEFORE, NO_LABEL = 1, 12  # of the policy: the form before the call, and a label that is no feature
 ADDED = ("sure", "shadow", "groups", "reference", "background", "self_check")
+UNSURE = "sure needs agree, the share that is to be sure; a budget cannot take its place"
 SHADOWED = "background must be left out with shadow, where the reference always answers"
 MEANINGS = (
     "agree=0.95 (at least 95 % of the answers are those of the last {noun}, or of reference=, as cheaply as possible), "
@@ -183,6 +184,8 @@ class Promises:
         given = {name: flag(name, mode) for name, mode in modes.items() if mode is not None}
         if shadow and promised.background:
             raise ValueError(SHADOWED)
+        if promised.sure and body["agree"] is None:
+            raise ValueError(UNSURE)
         body |= {name: mode for name, mode in given.items() if mode != getattr(promised, name)}
         same = body == {**promised.limits(), "reference": promised.reference}
         body |= {} if body["reference"] == promised.reference else {"at": int(time.time())}

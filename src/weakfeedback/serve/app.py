@@ -8,7 +8,7 @@ import itertools
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -20,6 +20,7 @@ from weakfeedback.plaintext import one_line
 from weakfeedback.serve.api import JSON, OPERATIONS, PROBLEM, Incoming, Operation, Outgoing
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.limits import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT, is_name
+from weakfeedback.serve.line import Answer, pairs_of
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.service import Service
 from weakfeedback.serve.trace import CURRENT, read_trace
@@ -128,6 +129,56 @@ async def send_problem(send: Any, problem: Problem, path: str = "") -> None:
     await send({"type": "http.response.body", "body": body})
 
 
+class Visit:
+    """A request within the gate: its headers, its number and trace, and what is told of it when it is over."""
+
+    def __init__(self, service: Service, scope: Any) -> None:
+        self.began, self.scope, self._service = time.perf_counter(), scope, service
+        headers = self.headers = scope["weakfeedback.headers"] = dict(scope["headers"])
+        self.number = scope["weakfeedback.number"] = _request_id(headers)
+        trace = read_trace(scope["headers"]) if b"traceparent" in headers else None
+        self.span = None
+        if service.telemetry is not None and not scope["path"].startswith(UNTRACED):
+            self.span = service.telemetry.request(scope["method"], scope["path"], scope["scheme"], trace)
+            trace = self.span.trace
+        self.trace = scope["weakfeedback.trace"] = trace
+
+    def dress(self, own: list[tuple[bytes, bytes]], origins: Container[str]) -> None:
+        """Add to the headers of the answer what every answer has."""
+        names = {name for name, _ in own}
+        own.extend([pair for pair in SECURITY if pair[0] not in names])
+        own.append((b"x-request-id", self.number))
+        origin = self.headers.get(b"origin")
+        if origin is not None and origin.decode("latin-1").lower() in origins:
+            own += [(b"access-control-allow-origin", origin), (b"vary", b"origin")]
+
+    def end(self, status: int) -> None:
+        """Count the request, and log it."""
+        scope, trace = self.scope, self.trace
+        seconds = time.perf_counter() - self.began
+        route = scope.get("weakfeedback.route", "other")
+        self._service.metrics.requested(route, status, seconds)
+        name = scope.get("weakfeedback.learner") or scope.get("path_params", {}).get("name")
+        if self.span is not None:
+            self.span.end(route, status, seconds, name if is_name(name) else None)
+        if log.isEnabledFor(logging.INFO):
+            told = {
+                "id": self.number.decode(),
+                "route": route,
+                "status": status,
+                "ms": round(1e3 * seconds, 2),
+            }
+            line = f"{scope['method']} {route} {status}"
+            if trace is not None:
+                told |= {"trace_id": trace.id, "span_id": trace.span}
+            if is_name(name):
+                told["learner"], line = name, f"{line} {name}"
+            if status >= 400 and "weakfeedback.reason" in scope:
+                told["reason"] = one_line(scope["weakfeedback.reason"], 200)
+                line = f"{line}: {told['reason']}"
+            log.info("%s", line, extra={"request": told})
+
+
 class Gate:
     """The middleware around every request and answer."""
 
@@ -149,38 +200,21 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began = time.perf_counter()
-        # else a reverse proxy has removed it
-        if self._root and f"{scope['path']}/".startswith(f"{self._root}/"):
-            scope = {**scope, "path": scope["path"][len(self._root) :] or "/"}
-        headers = scope["weakfeedback.headers"] = dict(scope["headers"])
+        scope = self._unprefixed(scope)
+        visit = Visit(self._service, scope)
         # then others have checked it
         passed = scope.setdefault(
-            "weakfeedback.passed", self.passing is not None and self.passing.is_passed(headers)
+            "weakfeedback.passed", self.passing is not None and self.passing.is_passed(visit.headers)
         )
-        number = scope["weakfeedback.number"] = _request_id(headers)
-        trace = read_trace(scope["headers"]) if b"traceparent" in headers else None
-        telemetry, span = self._service.telemetry, None
-        if telemetry is not None and not scope["path"].startswith(UNTRACED):
-            span = telemetry.request(scope["method"], scope["path"], scope["scheme"], trace)
-            trace = span.trace
-        CURRENT.set(trace)
+        CURRENT.set(visit.trace)
         status = 0
 
         async def answer(message: Any) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                if passed:  # the first instance adds its own headers
-                    await send(message)
-                    return
-                own = message.setdefault("headers", [])
-                names = {name for name, _ in own}
-                own.extend([pair for pair in SECURITY if pair[0] not in names])
-                own.append((b"x-request-id", number))
-                origin = headers.get(b"origin")
-                if origin is not None and origin.decode("latin-1").lower() in self._auth.origins:
-                    own += [(b"access-control-allow-origin", origin), (b"vary", b"origin")]
+                if not passed:  # else the first instance adds its own headers
+                    visit.dress(message.setdefault("headers", []), self._auth.origins)
             await send(message)
 
         counted = not scope["path"].endswith(WITHOUT_LIMIT)
@@ -193,7 +227,7 @@ class Gate:
 
         scope["weakfeedback.step_aside"] = step_aside
         try:
-            await self._pass(scope, receive, answer, headers)
+            await self._pass(scope, receive, answer, visit.headers)
         except Problem as problem:
             if status:
                 raise  # the response has already started
@@ -211,39 +245,11 @@ class Gate:
             await send_problem(answer, fault, scope["path"])
         finally:
             self._under_way -= counted
-            seconds = time.perf_counter() - began
-            route = scope.get("weakfeedback.route", "other")
-            self._service.metrics.requested(route, status, seconds)
-            name = scope.get("weakfeedback.learner") or scope.get("path_params", {}).get("name")
-            if span is not None:
-                span.end(route, status, seconds, name if is_name(name) else None)
-            if log.isEnabledFor(logging.INFO):
-                told = {
-                    "id": number.decode(),
-                    "route": route,
-                    "status": status,
-                    "ms": round(1e3 * seconds, 2),
-                }
-                line = f"{scope['method']} {route} {status}"
-                if trace is not None:
-                    told |= {"trace_id": trace.id, "span_id": trace.span}
-                if is_name(name):
-                    told["learner"], line = name, f"{line} {name}"
-                if status >= 400 and "weakfeedback.reason" in scope:
-                    told["reason"] = one_line(scope["weakfeedback.reason"], 200)
-                    line = f"{line}: {told['reason']}"
-                log.info("%s", line, extra={"request": told})
+            visit.end(status)
 
     async def _pass(self, scope: Any, receive: Any, send: Any, headers: dict[bytes, bytes]) -> None:
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_LIMIT:
-            raise Problem("headers_too_large", f"headers must have at most {HEADER_LIMIT} bytes")
-        self._auth.check_single(scope["headers"])
-        passed = scope["weakfeedback.passed"]
-        if not passed:
-            self._auth.check_host(headers)
-        if self._under_way > self._most and not scope["path"].endswith(WITHOUT_LIMIT):
-            raise Problem("too_many_requests", f"{self._most} requests are under way already", retry_after=1)
-        if b"origin" in headers and not passed:
+        self._admit(scope, headers)
+        if b"origin" in headers and not scope["weakfeedback.passed"]:
             if scope["method"] == "OPTIONS" and await self._preflight(send, headers):
                 return
             self._auth.check_origin(scope["method"], headers)
@@ -253,6 +259,59 @@ class Gate:
             if receive is None:
                 return
         await self._app(scope, receive, send)
+
+    def _unprefixed(self, scope: Any) -> Any:
+        if self._root and f"{scope['path']}/".startswith(f"{self._root}/"):
+            return {**scope, "path": scope["path"][len(self._root) :] or "/"}
+        return scope  # a reverse proxy has removed it
+
+    def _admit(self, scope: Any, headers: dict[bytes, bytes]) -> None:
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_LIMIT:
+            raise Problem("headers_too_large", f"headers must have at most {HEADER_LIMIT} bytes")
+        self._auth.check_single(scope["headers"])
+        if not scope["weakfeedback.passed"]:
+            self._auth.check_host(headers)
+        if self._under_way > self._most and not scope["path"].endswith(WITHOUT_LIMIT):
+            raise Problem("too_many_requests", f"{self._most} requests are under way already", retry_after=1)
+
+    def pass_on(self, given: Any, body: bytes, write: Callable[..., Any]) -> bool:
+        """Pass a short request on to the owner of its learner over a line, without a task; False if that cannot be.
+
+        Then, or if ``write`` gets no answer in the end, it is answered as all others are.
+        """
+        scope = self._unprefixed(given)
+        found = self.passing.line_to(scope["path"])
+        if found is None:
+            return False
+        visit, (line, name, owner) = Visit(self._service, scope), found
+        scope["weakfeedback.passed"] = self.passing.is_passed(visit.headers)
+        try:
+            self._admit(scope, visit.headers)
+            self._auth.check_origin(scope["method"], visit.headers)
+        except Problem:
+            return False
+        if scope["weakfeedback.passed"]:
+            return False
+        scope["weakfeedback.route"], scope["weakfeedback.learner"] = "passed on", name
+        self._under_way += 1
+
+        def answered(answer: Answer | None) -> None:
+            self._under_way -= 1
+            if answer is None:
+                given["weakfeedback.ended"] = True
+            if answer is None or self.passing.is_refused(answer):
+                write(None)
+                return
+            status, flat, made = answer
+            headers = pairs_of(flat)
+            if status < 400:  # strangers need not know
+                headers.append(owner)
+            visit.dress(headers, self._auth.origins)
+            write(status, headers, made)
+            visit.end(status)
+
+        line.ask(self.passing.head(scope), body, answered)
+        return True
 
     async def _preflight(self, send: Any, headers: dict[bytes, bytes]) -> bool:
         """Outgoing a browser's preflight request for another site's page; return False if the page is not allowed."""
@@ -340,7 +399,7 @@ def make_app(
 
         gate.passing = Passing(service.sharing, read_body)
         service.when_stopped = gate.passing.close
-    app.state.service, app.state.auth, app.state.passing = service, auth, gate.passing
+    app.state.service, app.state.auth, app.state.gate = service, auth, gate
     return app
 
 

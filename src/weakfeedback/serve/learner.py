@@ -38,7 +38,7 @@ from weakfeedback.serve.models import (
 )
 from weakfeedback.serve.outbox import Clock, Outbox, Tag, now
 from weakfeedback.serve.promised import settings_of
-from weakfeedback.words import Words, saving_warning
+from weakfeedback.words import Words, prices_told_elsewhere, saving_warning
 
 SNAPSHOT = 10_000  # events between snapshots; a quarter for a learner whose events take long to replay
 UNKNOWN = 32  # the first steps of a kind, this many, run in a thread and are timed
@@ -180,7 +180,8 @@ class Learner:
 
     def compiled(self) -> Live:
         """Return a live object of the same state whose policy is compiled; ValueError if it cannot be."""
-        return self.kind.again(self.live.state(), True)
+        with prices_told_elsewhere():
+            return self.kind.again(self.live.state(), True)
 
     def picture(self) -> dict[str, Any]:
         """Return everything that recovery starts from, for a snapshot or the first event."""
@@ -462,7 +463,8 @@ class Learner:
     def recost(self, given: dict[str, Any]) -> list[Event]:
         """Continue with new prices."""
         try:
-            self.kind.recost(self.live, given)
+            with prices_told_elsewhere():  # in the log
+                self.kind.recost(self.live, given)
         except ValueError as error:
             code = error.code if isinstance(error, Refused) else "invalid"
             raise Problem(code, str(error)) from None
@@ -471,7 +473,7 @@ class Learner:
     def change_models(self, given: ModelsRequest, key: str | None, digest: str | None) -> list[Event]:
         """Add, remove or replace a model; comparisons under way are cancelled."""
         try:
-            with self.outbox.tagged(key, _digest(digest)):
+            with self.outbox.tagged(key, _digest(digest)), prices_told_elsewhere():
                 self.kind.change_models(self.live, given)
         except ValueError as error:
             code = error.code if isinstance(error, Refused) else "invalid"

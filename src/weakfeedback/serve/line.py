@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import logging
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,9 +20,11 @@ ACCEPTED = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade:
 FRAME = struct.Struct("!IIIH")  # bytes of the head, bytes of the body, number, status of an answer
 LEAVE = 0  # the number by which whoever answers says that no more requests should come
 LARGEST = 64 << 20  # bytes of a frame
+SHORT = 1 << 16  # bytes of the body of a request that goes over a line
 PATIENCE = 1.0  # seconds for a line to be made
 
 Pairs = list[tuple[bytes, bytes]]
+Answer = tuple[int, list[bytes], bytes]  # status, headers one after the other, body
 
 
 class NoLine(OSError):
@@ -139,8 +141,10 @@ class AnsweringLine(Frames):
             pieces.append(message.get("body", b""))
             if not message.get("more_body", False):
                 is_answered = True
-                flat = [part for pair in begun.get("headers", ()) for part in pair]
-                self.put(number, begun["status"], flat, b"".join(pieces))
+                flat, whole = [part for pair in begun.get("headers", ()) for part in pair], b"".join(pieces)
+                if b"content-length" not in flat:
+                    flat += (b"content-length", b"%d" % len(whole))
+                self.put(number, begun["status"], flat, whole)
 
         try:
             await self._app(scope, receive, send)
@@ -163,7 +167,7 @@ class AskingLine(Frames):
         self.open: asyncio.Future[None] = self._loop.create_future()
         self.is_left = False  # it takes no more requests
         self._numbers = itertools.count(LEAVE + 1)
-        self._waiting: dict[int, asyncio.Future[tuple[int, list[bytes], bytes]]] = {}
+        self._waiting: dict[int, Callable[[Answer | None], None]] = {}
 
     @classmethod
     async def make(cls, address: str, header: bytes) -> AskingLine:
@@ -198,21 +202,18 @@ class AskingLine(Frames):
             else:
                 self.open.set_exception(NoLine("no line is made here"))
 
-    def ask(self, head: Iterable[bytes], body: bytes) -> asyncio.Future[tuple[int, list[bytes], bytes]]:
-        """Return the status, the headers and the body of the answer; ConnectionError if the line ends before."""
+    def ask(self, head: Iterable[bytes], body: bytes, then: Callable[[Answer | None], None]) -> None:
+        """Send a request; ``then`` gets the status, the headers and the body of the answer, None if the line ends."""
         number = next(self._numbers)
-        future = self._waiting[number] = self._loop.create_future()
+        self._waiting[number] = then
         self.put(number, 0, head, body)
-        return future
 
     def taken(self, number: int, status: int, head: list[bytes], body: bytes) -> None:
         """Take an answer."""
         if number == LEAVE:
             self.is_left = True
         else:
-            future = self._waiting.pop(number)
-            if not future.done():
-                future.set_result((status, head, body))
+            self._waiting.pop(number)((status, head, body))
         if self.is_left and not self._waiting:
             self.transport.close()
 
@@ -221,8 +222,6 @@ class AskingLine(Frames):
         self.is_left = True
         if not self.open.done():
             self.open.set_exception(NoLine("no line is made here"))
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(ConnectionError("the line has ended"))
-                future.exception()  # whoever asked may have gone
-        self._waiting.clear()
+        waiting, self._waiting = self._waiting, {}
+        for then in waiting.values():
+            then(None)

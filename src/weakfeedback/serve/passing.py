@@ -8,6 +8,7 @@ the first instance, which looks again for a few seconds and then answers 503.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import re
 import time
@@ -20,15 +21,13 @@ import orjson
 from yarl import URL
 
 from weakfeedback.journal.shards import Member
-from weakfeedback.serve.line import AnsweringLine, AskingLine, NoLine, pairs_of
+from weakfeedback.serve.line import Answer, AnsweringLine, AskingLine, NoLine
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.sharing import PATIENCE, PAUSE, Sharing, moving
-from weakfeedback.serve.trace import CURRENT
 
 PASSED = b"x-weakfeedback-passed"
 OWNER = b"x-weakfeedback-owner"  # tells clients which instance to ask next time
 LARGEST = 16 << 20  # bytes of a body
-SHORT = 1 << 16  # bytes of a body that goes over a line
 NOT_HERE = 421  # how an instance says that it does not own the learner of a request that was passed on
 PATH = re.compile(r"/(?:v1/)?learners/([a-z0-9][a-z0-9_-]{0,63})(?:/.*)?")
 LIST = "/v1/learners"
@@ -55,6 +54,10 @@ class Passing:
         """Whether another instance has passed a request on."""
         given = headers.get(PASSED)
         return given is not None and hmac.compare_digest(given, self._sharing.secret)
+
+    def is_refused(self, answer: Answer) -> bool:
+        """Whether another instance says that it does not own the learner of a request that was passed on."""
+        return answer[0] == NOT_HERE and PASSED in answer[1]
 
     async def route(self, scope: Any, receive: Any, send: Any) -> Any:
         """Return how to receive a request that is answered here; None if another instance has answered it."""
@@ -93,64 +96,47 @@ class Passing:
             return None
         scope.setdefault("weakfeedback.route", "passed on")
         scope["weakfeedback.learner"] = name
+        if "weakfeedback.ended" in scope:
+            raise _ended("ConnectionError")
         if body is None:
             body = await self._read_body(receive, headers, LARGEST)
         while True:
             owner = await sharing.find(name, end)
             if owner is None:
                 return _again(body, receive)
-            short = scope["method"] == "POST" and len(body) <= SHORT and not watch
-            work = (self._copy_short if short else self._copy)(owner, scope, send, body)
+            work = self._copy(owner, scope, send, body)
             if await (work if not watch else _unless_left(work, receive)):
                 return None
             if time.monotonic() >= end:
                 raise moving(name)
             await asyncio.sleep(PAUSE)
 
-    async def _copy_short(self, owner: Member, scope: Any, send: Any, body: bytes) -> bool:
-        """Do as `_copy` does, with a request and an answer that are short, over a line if there can be one."""
-        try:
-            line = await self._line(owner)
-        except OSError:
-            return False
-        if line is None:
-            return await self._copy(owner, scope, send, body)
-        if line.transport.is_closing():
-            return False
-        head = [scope["path"].encode(), scope["query_string"]]
-        for pair in self._headers(scope):
-            head += pair
-        try:
-            status, flat, made = await line.ask(head, body)
-        except ConnectionError as error:
-            raise _ended(error) from None
-        headers = pairs_of(flat)
-        if status == NOT_HERE and (PASSED, b"0") in headers:
-            return False
-        headers.append((OWNER, owner.address.encode()))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": made})
-        return True
+    def line_to(self, path: str) -> tuple[AskingLine, str, tuple[bytes, bytes]] | None:
+        """Return the line to the owner of the learner of a path, its name, and the header that tells the owner.
 
-    async def _line(self, owner: Member) -> AskingLine | None:
-        """Return the line to an instance, None if it makes none; OSError if it is not reached."""
-        known = self._lines.get(owner.id)
-        if owner.id in self._lines and (known is None or not known.is_left):
-            return known
-        task = self._making.get(owner.id)
-        if task is None:  # for all who wait for it
-            task = self._making[owner.id] = asyncio.get_running_loop().create_task(self._make_line(owner))
-        return await asyncio.shield(task)
+        None if this is the owner, or there is no line yet.
+        """
+        found = PATH.fullmatch(path)
+        owner = None if found is None else self._sharing.owner(found[1])
+        if found is None or owner is None:
+            return None
+        line = self._lines.get(owner.id)
+        if line is not None and not line.is_left and not line.transport.is_closing():
+            return line, found[1], (OWNER, owner.address.encode())
+        if (line is not None or owner.id not in self._lines) and owner.id not in self._making:
+            self._making[owner.id] = asyncio.get_running_loop().create_task(self._make_line(owner))
+        return None
 
-    async def _make_line(self, owner: Member) -> AskingLine | None:
+    async def _make_line(self, owner: Member) -> None:
+        header = b"%s: %s" % (PASSED, self._sharing.secret)
         try:
-            made = await AskingLine.make(owner.address, b"%s: %s" % (PASSED, self._sharing.secret))
-        except NoLine:
-            made = None
+            with contextlib.suppress(OSError):  # later, perhaps
+                try:
+                    self._lines[owner.id] = await AskingLine.make(owner.address, header)
+                except NoLine:
+                    self._lines[owner.id] = None
         finally:
             del self._making[owner.id]
-        self._lines[owner.id] = made
-        return made
 
     def answer_line(self, app: Any, tasks: set[asyncio.Task[Any]], scope: Any, transport: Any) -> None:
         """Let ``app`` answer the requests of another instance that come over a line."""
@@ -173,7 +159,8 @@ class Passing:
                     for name, value in answer.raw_headers
                     if name.decode("latin-1").lower() not in OWN
                 ]
-                headers.append((OWNER, owner.address.encode()))
+                if answer.status < 400:
+                    headers.append((OWNER, owner.address.encode()))
                 await send({"type": "http.response.start", "status": answer.status, "headers": headers})
                 begun = True
                 async for piece in answer.content.iter_any():
@@ -185,7 +172,7 @@ class Passing:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             if begun:
                 raise
-            raise _ended(error) from None
+            raise _ended(type(error).__name__) from None
 
     def _ask(self, owner: Member, scope: Any, body: bytes) -> Any:
         session = self._sessions.get(owner.id)
@@ -216,9 +203,16 @@ class Passing:
             allow_redirects=False,
         )
 
+    def head(self, scope: Any) -> list[bytes]:
+        """Return what a line carries of a request beside its body."""
+        head = [scope["path"].encode(), scope["query_string"]]
+        for pair in self._headers(scope):
+            head += pair
+        return head
+
     def _headers(self, scope: Any) -> list[tuple[bytes, bytes]]:
         """Return the headers of a request as they are sent on."""
-        trace = CURRENT.get()
+        trace = scope["weakfeedback.trace"]
         replaced = OWN_BYTES if trace is None else OWN_BYTES | TRACED
         headers = [pair for pair in scope["headers"] if pair[0] not in replaced]
         headers.append((b"x-request-id", scope["weakfeedback.number"]))
@@ -274,9 +268,9 @@ class Passing:
         await asyncio.gather(*self._closing, *self._making.values(), return_exceptions=True)
 
 
-def _ended(error: BaseException) -> Problem:
+def _ended(how: str) -> Problem:
     """Return the problem of a request whose owner ended before it had answered."""
-    words = f"the instance that owns the learner ended: repeat the request ({type(error).__name__})"
+    words = f"the instance that owns the learner ended: repeat the request ({how})"
     return Problem("moving", words, retry_after=1)
 
 

@@ -15,6 +15,7 @@ from weakfeedback.live.storage import StateError
 from weakfeedback.serve.kinds import Kind
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.outbox import Clock, now
+from weakfeedback.words import prices_told_elsewhere
 
 LONG = 4_000  # events of a slow kind: to load compiled code takes about as long, and is done sooner or later anyway
 FURTHER = 1_000  # of another slow kind, once the compiler is loaded
@@ -91,7 +92,8 @@ def recover(
             learner.outbox.begin_at(at)
         return learner
 
-    made = journal_recovery.recover(store, stored, make, where, trust=trust)
+    with prices_told_elsewhere():  # in the log
+        made = journal_recovery.recover(store, stored, make, where, trust=trust)
     found.warnings += [*made.warnings, *made.stands]
     found.differences += len(made.stands)
     found.events += made.events

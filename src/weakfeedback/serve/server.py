@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.config import ConfigError, Settings, opener, settle
 from weakfeedback.serve.limits import CONNECTIONS_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT
-from weakfeedback.serve.line import UPGRADE
+from weakfeedback.serve.line import SHORT, UPGRADE
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.page.routes import page_of
 from weakfeedback.serve.service import Options, Service
@@ -74,10 +74,15 @@ class Room:
 
 
 class Config(uvicorn.Config):
-    """Settings of the HTTP server, with the room for its connections, and who passes requests on."""
+    """Settings of the HTTP server, with the room for its connections, and the gate that passes requests on."""
 
     room = Room(CONNECTIONS_LIMIT)
-    passing: Any = None
+    gate: Any = None
+
+    @property
+    def passing(self) -> Any:
+        """Who passes requests on to other instances; None if there are none."""
+        return None if self.gate is None else self.gate.passing
 
 
 class Patient(HttpToolsProtocol):
@@ -85,6 +90,7 @@ class Patient(HttpToolsProtocol):
 
     config: Config
     began: float | None = None  # when the connection was made, or the current request began to arrive
+    _short: Any = None  # a request that may be passed on once its body is here
     _size = 0  # bytes received before its headers were complete; -1 afterwards
 
     def connection_made(self, transport: Any) -> None:
@@ -123,6 +129,38 @@ class Patient(HttpToolsProtocol):
         """Record that the request is complete."""
         self.began = None
         super().on_message_complete()
+        if self._short is not None and self._short is self.cycle:
+            self._pass_on(self.cycle)
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        """Begin to answer a request; one that may be passed on at once waits for its body, which is short."""
+        if self.config.passing is None or not is_short(cycle):
+            super()._start_asgi_task(cycle, app)
+        elif cycle.more_body:
+            self._short = cycle
+        else:
+            self._pass_on(cycle)
+
+    def _pass_on(self, cycle: Any) -> None:
+        """Let another instance answer a request that is complete, if it owns the learner."""
+        self._short = None
+
+        def write(status: int | None, headers: Sequence[tuple[bytes, bytes]] = (), body: bytes = b"") -> None:
+            if status is None:
+                HttpToolsProtocol._start_asgi_task(self, cycle, self.app)
+                return
+            cycle.response_started = cycle.response_complete = True
+            if self.transport.is_closing():
+                return
+            lines = [b"%s: %s\r\n" % pair for pair in (*cycle.default_headers, *headers)]
+            lines += (b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n", body)
+            self.transport.write(STATUS_LINE[status] + b"".join(lines))
+            if not cycle.keep_alive:
+                self.transport.close()
+            cycle.on_response()
+
+        if not self.config.gate.pass_on(cycle.scope, bytes(cycle.body), write):
+            write(None)
 
     def _should_upgrade(self) -> bool:
         """Whether another instance asks for a line."""
@@ -143,6 +181,14 @@ class Patient(HttpToolsProtocol):
         head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode("ascii") + body)
         self.transport.close()
+
+
+def is_short(cycle: Any) -> bool:
+    """Whether a request may go to another instance over a line."""
+    if cycle.scope["method"] != "POST" or cycle.waiting_for_100_continue:
+        return False
+    length = next((value for name, value in cycle.scope["headers"] if name == b"content-length"), b"")
+    return length.isdigit() and len(length) < 6 and int(length) <= SHORT
 
 
 class HttpServer(uvicorn.Server):
@@ -265,7 +311,7 @@ async def serve(
             timeout_graceful_shutdown=int(patience),
             backlog=backlog,
         )
-        config.room, config.passing = Room(most), app.state.passing
+        config.room, config.gate = Room(most), app.state.gate
         server = HttpServer(config, service, patience)
         if ready is not None:
             server.ready = lambda port: ready(port, service)

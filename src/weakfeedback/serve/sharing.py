@@ -278,11 +278,16 @@ class Sharing:
         store = self._service.store
         return store is not None and shard_of(name) in store.shards.held and not self.is_here(name)
 
+    def owner(self, name: str) -> Member | None:
+        """Return the other instance that serves a learner; None if it is this one, or not known."""
+        owner = None if self.is_here(name) else self._owners.get(shard_of(name))
+        return None if owner is None or owner.address in ("", self.address) else owner
+
     async def find(self, name: str, end: float) -> Member | None:
         """Return the instance that serves a learner, None if it is this one; wait until ``end`` while it moves."""
         while not self.is_here(name):
-            owner = self._owners.get(shard_of(name))
-            if owner is not None and owner.address not in ("", self.address):
+            owner = self.owner(name)
+            if owner is not None:
                 return owner
             if time.monotonic() >= end:
                 raise moving(name)

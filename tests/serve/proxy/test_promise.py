@@ -107,7 +107,7 @@ def run(tmp_path: Path, work: Any, skill: float = 0.95, **more: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["router", "adaptive"])
-def test_cheap_answers_go_out_with_their_risk_and_the_books_agree(tmp_path: Path, mode: str) -> None:
+def test_cheap_answers_go_out_with_their_risk_and_the_books_agree(tmp_path, mode):
     async def work(talk: Talk, learner: Any) -> None:
         told = [await talk.ask(n, stream=n % 5 == 0, x_weakfeedback_group="g") for n in range(160)]
         stages = {headers["x-weakfeedback-stage"] for _, headers, _ in told[100:]}
@@ -130,9 +130,7 @@ def test_cheap_answers_go_out_with_their_risk_and_the_books_agree(tmp_path: Path
 
 
 @pytest.mark.parametrize("more", [{"mode": "router"}, {"mode": "adaptive"}, {"background": True}])
-def test_the_reference_is_asked_a_second_time_by_itself_and_it_is_in_the_invoice(
-    tmp_path: Path, more: dict[str, Any]
-) -> None:
+def test_the_reference_is_asked_a_second_time_by_itself_and_it_is_in_the_invoice(tmp_path, more):
     async def work(talk: Talk, learner: Any) -> None:
         calls = 0
         for n in range(200):
@@ -164,7 +162,7 @@ def test_the_reference_is_asked_a_second_time_by_itself_and_it_is_in_the_invoice
 
 
 @pytest.mark.parametrize("mode", ["router", "adaptive"])
-def test_a_cheap_model_that_fails_is_no_difference(tmp_path: Path, mode: str) -> None:
+def test_a_cheap_model_that_fails_is_no_difference(tmp_path, mode):
     async def work(talk: Talk, learner: Any) -> None:
         for n in range(120):
             await talk.ask(n)
@@ -179,7 +177,7 @@ def test_a_cheap_model_that_fails_is_no_difference(tmp_path: Path, mode: str) ->
     run(tmp_path, work, mode=mode)
 
 
-def test_without_the_reference_a_cheap_answer_costs_an_allowance_or_is_refused(tmp_path: Path) -> None:
+def test_without_the_reference_a_cheap_answer_costs_an_allowance_or_is_refused(tmp_path):
     async def work(talk: Talk, learner: Any) -> None:
         for n in range(60):
             await talk.ask(n)
@@ -200,7 +198,7 @@ def test_without_the_reference_a_cheap_answer_costs_an_allowance_or_is_refused(t
 
 
 @pytest.mark.parametrize("mode", ["router", "adaptive"])
-def test_a_client_that_leaves_a_compared_round_does_not_hide_it(tmp_path: Path, mode: str) -> None:
+def test_a_client_that_leaves_a_compared_round_does_not_hide_it(tmp_path, mode):
     """The reference is the slower one: rounds that are compared end this way more often."""
 
     async def work(talk: Talk, learner: Any) -> None:
@@ -218,7 +216,7 @@ def test_a_client_that_leaves_a_compared_round_does_not_hide_it(tmp_path: Path, 
     run(tmp_path, work, mode=mode)
 
 
-def test_a_stream_goes_out_before_it_is_compared(tmp_path: Path) -> None:
+def test_a_stream_goes_out_before_it_is_compared(tmp_path):
     async def work(talk: Talk, learner: Any) -> None:
         told = [await talk.ask(n, stream=True) for n in range(160)]
         early = [
@@ -232,7 +230,7 @@ def test_a_stream_goes_out_before_it_is_compared(tmp_path: Path) -> None:
     run(tmp_path, work, background=True)
 
 
-def test_shadow_answers_are_the_references(tmp_path: Path) -> None:
+def test_shadow_answers_are_the_references(tmp_path):
     async def work(talk: Talk, learner: Any) -> None:
         told = [await talk.ask(n) for n in range(90)]
         assert {one["x-weakfeedback-stage"] for _, one, _ in told} == {"1"}
@@ -253,13 +251,13 @@ def test_shadow_answers_are_the_references(tmp_path: Path) -> None:
         ({"mode": "adaptive", "background": True}, "background is for kind router"),
     ],
 )
-def test_tables_that_contradict_themselves_are_explained(more: Any, words: str) -> None:
+def test_tables_that_contradict_themselves_are_explained(more, words):
     given = {key: value for key, value in table(**more).items() if value is not None}
     with pytest.raises(ValueError, match=words):
         read_proxied("test", given, {"fake"})
 
 
-def test_another_comparison_needs_another_name(tmp_path: Path) -> None:
+def test_another_comparison_needs_another_name(tmp_path):
     async def work(talk: Talk, learner: Any) -> None:
         service = talk.service
         await prepare_learners(service, talk.proxy, "f.toml")
@@ -270,7 +268,7 @@ def test_another_comparison_needs_another_name(tmp_path: Path) -> None:
     run(tmp_path, work)
 
 
-def test_a_retry_gets_the_same_answer_and_a_question_asked_again_a_coin_of_its_own(tmp_path: Path) -> None:
+def test_a_retry_gets_the_same_answer_and_a_question_asked_again_a_coin_of_its_own(tmp_path):
     async def work(talk: Talk, learner: Any) -> None:
         for n in range(100):
             await talk.ask(n)
@@ -286,6 +284,6 @@ def test_a_retry_gets_the_same_answer_and_a_question_asked_again_a_coin_of_its_o
     run(tmp_path, work)
 
 
-def test_a_budget_is_money_for_a_thousand_requests() -> None:
+def test_a_budget_is_money_for_a_thousand_requests():
     given = {key: value for key, value in table(budget=2.0).items() if key != "agree"}
     assert read_proxied("test", given, {"fake"}).learner()["budget"] == pytest.approx(0.002)
