@@ -391,15 +391,19 @@ def test_the_client_names_groups_and_changes_the_promise():
         assert list(steps.report()["details"]["by_group"]) == ["mail"]
 
 
-async def test_prices_at_which_nothing_can_pay_are_told_in_the_log_alone(tmp_path, caplog):
+async def test_prices_at_which_nothing_can_pay_are_told_in_the_log_alone(tmp_path, caplog, monkeypatch):
     """A warning of the live object would be an error here, and a line that is no log line in production."""
     for again in (False, True):
-        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
             if not again:
                 assert (await call("PUT", PLACE, ROUTER)).status == 201
                 assert (await call("PATCH", PLACE + "/costs", {"prices": [20, 20]})).status == 200
                 assert "learner p: nothing can be saved: large is the cheapest model" in caplog.text
             assert (await call("POST", PLACE + "/decide", {})).data["call"] == ["large"]
+            kind = service.learners["p"].kind
+            make = kind.again
+            monkeypatch.setattr(kind, "again", lambda state, _, make=make: make(state, False))
+            assert service.learners["p"].compiled().report().state == "nothing to save"
 
 
 async def test_what_is_sure_stays_a_share_over_http(tmp_path):

@@ -250,8 +250,7 @@ class AllocationProblem(FrozenProblem):
         if ceiling <= 0.0:
             return math.inf
         second = compiled(runner_up)(rest, self.thresholds, room, ceiling)
-        found: float = self.optimal_value - taken - free - second
-        return found
+        return float(self.optimal_value - taken - free - second)
 
     def __repr__(self) -> str:
         if self.curves is not None:

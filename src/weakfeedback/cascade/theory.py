@@ -169,8 +169,7 @@ def ucb_regret_uniform(
     """
     _need_weak_dominance(problem)
     _, log_f = _exploration(horizon, alpha, f)
-    found: float = 3.0 * (3.0 * alpha * problem.arms * log_f) ** (1.0 / 3.0) * horizon ** (2.0 / 3.0)
-    return found
+    return float(3.0 * (3.0 * alpha * problem.arms * log_f) ** (1.0 / 3.0) * horizon ** (2.0 / 3.0))
 
 
 def ts_regret_leading(problem: CascadeProblem, horizon: int, epsilon: float) -> float:
@@ -222,8 +221,7 @@ def ts_regret_uniform(arms: int, horizon: int, strong: bool) -> float:
     rounds = integer("horizon", horizon, low=1)
     if strong:
         return math.sqrt(k * rounds * math.log(rounds))
-    found: float = (k * math.log(rounds)) ** (1.0 / 3.0) * rounds ** (2.0 / 3.0)
-    return found
+    return float((k * math.log(rounds)) ** (1.0 / 3.0) * rounds ** (2.0 / 3.0))
 
 
 def forced_comparison_regret(problem: CascadeProblem, horizon: int) -> float:
@@ -247,8 +245,7 @@ def forced_comparison_regret(problem: CascadeProblem, horizon: int) -> float:
     rounds = integer("horizon", horizon, low=1)
     rate, log = rounds ** (2.0 / 3.0), math.log(rounds)
     largest = float(problem.gaps.max())
-    found: float = largest * (rate + 2.0 + problem.arms**2 * (1.0 + log)) + 3.0 * rate * math.sqrt(log)
-    return found
+    return float(largest * (rate + 2.0 + problem.arms**2 * (1.0 + log)) + 3.0 * rate * math.sqrt(log))
 
 
 def uniform_counterexample(xi: float = 0.001) -> CascadeProblem:

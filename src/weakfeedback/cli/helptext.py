@@ -55,8 +55,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _argument(parameter: Any) -> str:
-    found: str = parameter.metavar or parameter.name.upper()
-    return found
+    return str(parameter.metavar or parameter.name.upper())
 
 
 def _option(parameter: Any) -> str:

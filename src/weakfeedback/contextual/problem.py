@@ -163,8 +163,7 @@ class ContextualProblem(ContextRows):
 
     def errors_at(self, row: Any) -> np.ndarray:
         """Return gamma_i(x) of every arm for the context of a row."""
-        found: np.ndarray = self.errors[self._row(row)].copy()
-        return found
+        return np.array(self.errors[self._row(row)])
 
     def world(self) -> ContextualWorld:
         """Return the hidden part of the simulation."""

@@ -100,8 +100,7 @@ class ContextRows(FrozenProblem):
 
     def disagreement_at(self, row: Any) -> np.ndarray:
         """Return p_ij(x) for the context of a row, a K x K array."""
-        found: np.ndarray = self.disagreement[self._row(row)].copy()
-        return found
+        return np.array(self.disagreement[self._row(row)])
 
     def optimal_arm_at(self, row: Any) -> int:
         """Return i*(x) for the context of a row."""

@@ -79,8 +79,7 @@ def alpha(
     4.5282
     """
     _settings(dimension, arms, delta, sigma, kappa)
-    found: float = confidence(number("t", t, at_least=0.0), dimension, arms, delta, sigma, kappa)
-    return found
+    return float(confidence(number("t", t, at_least=0.0), dimension, arms, delta, sigma, kappa))
 
 
 def beta(
@@ -106,8 +105,7 @@ def beta(
     strength = number("ridge", ridge, above=0.0)
     effective = number("n", n, at_least=0.0) / (2.0 * strength)
     pull = 2.0 * math.sqrt(strength) * number("norm_bound", norm_bound, at_least=0.0)
-    found: float = confidence(effective, dimension, arms, delta, sigma, kappa) + pull
-    return found
+    return float(confidence(effective, dimension, arms, delta, sigma, kappa) + pull)
 
 
 def forced_rounds(

@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.model import Part
 from weakfeedback.stats import student_interval
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
 
 # With fewer replications nothing is decided: values equal by chance would look certain.
 FEWEST = 5

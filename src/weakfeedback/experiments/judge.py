@@ -5,13 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.model import Claim, Finding, Part, Run, Table, Verdict, data_of
 from weakfeedback.stats import holm
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
 
 
 def judge(claims: Iterable[Claim], results: Mapping[str, Results]) -> list[tuple[Claim, Verdict]]:

@@ -16,7 +16,8 @@ WAYS = ("simulation", "computation", "property", "argued only")
 RULES = ("every", "any")
 
 Facts = Callable[[Any], dict[str, Any]]
-Test = Callable[[Mapping[str, "Results"]], "Finding"]
+Test = Callable[["Run"], "Finding"]
+Row = list[float | str]  # of a table
 
 
 class Run(dict[str, "Results"]):
@@ -141,7 +142,7 @@ class Table:
     title: str
     place: str
     columns: tuple[str, ...]
-    rows: Callable[[Mapping[str, Results]], Sequence[Sequence[float | str]]]
+    rows: Callable[[Run], Sequence[Sequence[float | str]]]
     experiments: tuple[str, ...] = field(default=(), repr=False)
     note: str = ""
 

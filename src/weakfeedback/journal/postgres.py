@@ -287,8 +287,7 @@ class PostgresStore(SqlStore):
             rows = self._all("UPDATE owner SET epoch = epoch + 1 RETURNING epoch")
             if len(rows) != 1:
                 raise JournalError(f"{self.place} is damaged: its owners cannot be counted")
-            found: int = rows[0][0]
-            return found
+            return int(rows[0][0])
 
         self.epoch = self._committed(begin)
         self.shards = None if member is None else Shards(self, *member)

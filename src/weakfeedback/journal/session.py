@@ -120,8 +120,7 @@ def schema_of(connection: "psycopg.Connection[Any]", place: str, create: bool) -
 
 def lock_of(schema: str) -> int:
     """Return the number of the advisory lock; its scope is one database."""
-    found: int = struct.unpack("q", blake2b(f"weakfeedback {schema}".encode(), digest_size=8).digest())[0]
-    return found
+    return int(struct.unpack("q", blake2b(f"weakfeedback {schema}".encode(), digest_size=8).digest())[0])
 
 
 def take(

@@ -166,8 +166,7 @@ def context_explanation(
     total = np.cumsum(stage_costs) / error_cost
 
     def pressure(i: int, j: int) -> float:
-        found: float = bound[i, j] - (total[j] - total[i])
-        return found
+        return float(bound[i, j] - (total[j] - total[i]))
 
     def sentence(i: int, j: int) -> str:
         needed, high = needed_share(stage_costs, error_cost, i, j), float(bound[i, j])

@@ -18,6 +18,5 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 def seating(seating_rounds: Any, arms: int, delta: float) -> int:
     """Return the number of slots of orthogonalisation: T_RP of the thesis by default."""
     if seating_rounds is None:
-        found: int = seating_length(integer("arms", arms, 2, MOST_ARMS), delta)
-        return found
+        return int(seating_length(integer("arms", arms, 2, MOST_ARMS), delta))
     return integer("seating_rounds", seating_rounds, 1)

@@ -21,8 +21,7 @@ def orthogonalisation_rounds(arms: int, delta: float) -> int:
     >>> orthogonalisation_rounds(10, 0.05)
     210
     """
-    found: int = seating_length(integer("arms", arms, 2), confidence(delta))
-    return found
+    return int(seating_length(integer("arms", arms, 2), confidence(delta)))
 
 
 def orthogonalisation_collisions(arms: int, players: int, delta: float) -> int:
@@ -84,8 +83,7 @@ def communication_rounds(arms: int, players: int) -> int:
     """
     if integer("players", players, 1, arms) == 1:
         return 0
-    found: int = players * (bits_for(arms) + 1)
-    return found
+    return int(players * (bits_for(arms) + 1))
 
 
 def communication_collisions(arms: int, players: int) -> int:
@@ -93,8 +91,7 @@ def communication_collisions(arms: int, players: int) -> int:
 
     The thesis (lemma signaling) counts meetings.
     """
-    found: int = 2 * (integer("players", players, 1, arms) - 1) * (bits_for(arms) + 1)
-    return found
+    return int(2 * (integer("players", players, 1, arms) - 1) * (bits_for(arms) + 1))
 
 
 def dlc_rounds(problem: MultiplayerProblem, epsilon: float, delta: float) -> float:
@@ -147,8 +144,7 @@ def dlc_lix_rounds(problem: MultiplayerProblem, epsilon: float, delta: float) ->
         middle = (one + two) / 2.0
         steps.append(min(divergence(one, middle), divergence(two, middle)))
     explored = _plays(arms * _inverse(max(min(steps), floor)), arms, delta)
-    found: float = opening + explored + (players - 1) * (1 + bits_for(2.0 / epsilon) + bits_for(arms))
-    return found
+    return float(opening + explored + (players - 1) * (1 + bits_for(2.0 / epsilon) + bits_for(arms)))
 
 
 def dlc_lix_collisions(problem: MultiplayerProblem, epsilon: float, delta: float) -> int:
@@ -158,8 +154,7 @@ def dlc_lix_collisions(problem: MultiplayerProblem, epsilon: float, delta: float
     if players == arms:
         return total
     word = bits_for(2.0 / number("epsilon", epsilon, above=0.0)) + bits_for(arms)
-    found: int = total + 2 * (players - 1) * (1 + word)
-    return found
+    return int(total + 2 * (players - 1) * (1 + word))
 
 
 def dlc_lix_regret(problem: MultiplayerProblem, epsilon: float, delta: float) -> float:
@@ -180,8 +175,7 @@ def regret_saved(exploration: int, arms: int, reserved_means: list[float]) -> fl
     if not reserved_means:
         return 0.0
     period = len(reserved_means) * (bits_for(integer("arms", arms, 2)) + 1)
-    found: float = (rounds - math.ceil(rounds / period)) * math.fsum(reserved_means)
-    return found
+    return float((rounds - math.ceil(rounds / period)) * math.fsum(reserved_means))
 
 
 def chairs_rounds(arms: int, gap: float, delta: float) -> int:

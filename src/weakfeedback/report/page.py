@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from weakfeedback.engine.results import Results
 from weakfeedback.figures import LIMIT, MOST_POINTS, curve_figure
 from weakfeedback.plaintext import visible
 from weakfeedback.report import tables
@@ -20,9 +21,6 @@ from weakfeedback.report.formulas import set_formulas
 from weakfeedback.report.interactive import for_browser
 from weakfeedback.report.pictures import write_file, write_pictures
 from weakfeedback.report.sources import Sources
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
 
 VERDICTS = {
     "reproduced": "reproduced",

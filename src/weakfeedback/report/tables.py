@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
+from weakfeedback.engine.results import Results
 
 
 def final_rows(results: Results, measure: str = "regret") -> list[dict[str, Any]]:

@@ -73,7 +73,7 @@ class Findings:
             pass  # absent or damaged: computed again
         return None
 
-    def find(self, claim: Claim, results: Callable[[], Mapping[str, Any]]) -> Finding | None:
+    def find(self, claim: Claim, results: Callable[[], Run]) -> Finding | None:
         """Return the finding of the claim's test, from disk if available; None if there is no test."""
         if claim.test is None:
             return None

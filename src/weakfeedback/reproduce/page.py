@@ -9,8 +9,9 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.judge import needed
 from weakfeedback.experiments.model import Claim, Experiment, Part, Verdict
 from weakfeedback.experiments.userrun import versions
@@ -31,10 +32,7 @@ from weakfeedback.report.sources import Sources, module_of
 from weakfeedback.reproduce.headlines import FAILED, HELD, HOLDS, SURPRISED
 from weakfeedback.reproduce.medical import SETS
 from weakfeedback.reproduce.registry import Chapter, Choice, pattern, replications, short_names
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-    from weakfeedback.reproduce.stored import Manifest
+from weakfeedback.reproduce.stored import Manifest
 
 THESIS = "Sequential decision problems with weak feedback"
 INDEX = "index.html"

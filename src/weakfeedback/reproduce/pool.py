@@ -6,14 +6,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weakfeedback.engine.replication import run
-
-if TYPE_CHECKING:
-    from weakfeedback.experiments.model import Experiment
-    from weakfeedback.experiments.run import Planned
-    from weakfeedback.reproduce.progress import View
+from weakfeedback.experiments.model import Experiment
+from weakfeedback.experiments.run import Planned
+from weakfeedback.reproduce.progress import View
 
 AHEAD = 256  # tasks submitted and not yet done; on a cluster with more threads, several for each thread
 

@@ -6,12 +6,10 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
+from weakfeedback.experiments.model import Experiment
 from weakfeedback.plaintext import counted
-
-if TYPE_CHECKING:
-    from weakfeedback.experiments.model import Experiment
 
 SHOWN = 6  # running experiments that the live view names
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from weakfeedback.experiments.judge import conclude, needed
 from weakfeedback.experiments.model import Claim, Experiment, Verdict
+from weakfeedback.experiments.run import Planned
 from weakfeedback.reproduce.cluster import executor_of
 from weakfeedback.reproduce.cost import seconds
 from weakfeedback.reproduce.findings import Aside, Findings
@@ -28,9 +28,6 @@ from weakfeedback.reproduce.stored import (
     results_key,
     save,
 )
-
-if TYPE_CHECKING:
-    from weakfeedback.experiments.run import Planned
 
 
 @dataclass(frozen=True)

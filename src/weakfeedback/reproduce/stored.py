@@ -7,18 +7,16 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weakfeedback._version import __version__
 from weakfeedback.canonical import hashed
 from weakfeedback.engine.results import Results
+from weakfeedback.experiments.run import Planned
 from weakfeedback.files import write_atomically
 from weakfeedback.reproduce.findings import code_digest
 from weakfeedback.reproduce.medical import SETS
 from weakfeedback.validate import brief
-
-if TYPE_CHECKING:
-    from weakfeedback.experiments.run import Planned
 
 FORMAT = 1
 NOTE, ROWS, CHUNKS, FINDINGS, PAGE = "reproduction.json", "results.parquet", "store", "findings", "report"

@@ -180,7 +180,8 @@ class Learner:
 
     def compiled(self) -> Live:
         """Return a live object of the same state whose policy is compiled; ValueError if it cannot be."""
-        return self.kind.again(self.live.state(), True)
+        with prices_told_elsewhere():
+            return self.kind.again(self.live.state(), True)
 
     def picture(self) -> dict[str, Any]:
         """Return everything that recovery starts from, for a snapshot or the first event."""

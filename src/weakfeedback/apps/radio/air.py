@@ -269,5 +269,4 @@ class Air:
     @property
     def order(self) -> np.ndarray:
         """Return the index of each channel's mean among the problem's means."""
-        found: np.ndarray = self._world.order.copy()
-        return found
+        return np.array(self._world.order)

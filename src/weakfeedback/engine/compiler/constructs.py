@@ -64,18 +64,13 @@ def tree_of(function: types.FunctionType) -> ast.AST | None:
         return None
 
 
-def _find_in_node(node: ast.AST, function: types.FunctionType) -> Iterator[Construct]:
+def _find_in_node(node: Any, function: types.FunctionType) -> Iterator[Construct]:
     for kind, sign, words in PLAIN:
         if isinstance(node, kind):
-            yield Construct(_line(node), sign, words)
+            yield Construct(node.lineno, sign, words)
     for kind, finder in FINDERS:
         if isinstance(node, kind):
             yield from finder(node, function)
-
-
-def _line(node: Any) -> int:
-    found: int = node.lineno
-    return found
 
 
 # for these the kind of node is enough

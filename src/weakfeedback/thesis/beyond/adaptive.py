@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from weakfeedback.adaptive import Agreement, Thresholds, UssA, UssNext, instances
-from weakfeedback.experiments.model import Experiment, Table
+from weakfeedback.experiments.model import Experiment, Row, Run, Table
 from weakfeedback.thesis.beyond.experiments import NO_BOUND, OURS, Makers
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
 
 ORACLE = "best thresholds (labels)"
 POLICIES: Makers = {
@@ -26,7 +22,6 @@ POLICIES: Makers = {
 }
 LOW = 0.1  # the largest price of all stages that counts as low, in errors
 SIGNED = "regret is the cost against the best fixed arm in hindsight, and may be negative"
-Row = list[float | str]
 
 
 def facts(problem: Any) -> dict[str, Any]:
@@ -59,7 +54,7 @@ ADAPTIVE = {
 }
 
 
-def ratios(run: Mapping[str, Results], label: str, low: bool) -> np.ndarray:
+def ratios(run: Run, label: str, low: bool) -> np.ndarray:
     """Return the total cost relative to the best fixed arm, on the instances with low prices or on the others."""
     found = []
     for name in ADAPTIVE:
@@ -71,7 +66,7 @@ def ratios(run: Mapping[str, Results], label: str, low: bool) -> np.ndarray:
     return np.array(found)
 
 
-def tally(run: Mapping[str, Results]) -> list[Row]:
+def tally(run: Run) -> list[Row]:
     """Return, by policy and price: instances, those below the best fixed arm, geometric mean and worst ratio."""
     rows: list[Row] = []
     for label in POLICIES:

@@ -7,13 +7,13 @@ against the optimum of every round.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from weakfeedback.allocation import CsbTs, CsbTsDrift
-from weakfeedback.experiments.model import Table
+from weakfeedback.experiments.model import Row, Run, Table
 
 ARMS, ROUNDS, LEVELS, SEED = 10, 10_000, 100, 77
 RUNS = 2  # worlds of each kind
@@ -99,10 +99,10 @@ def regret(policy: str, kind: str, world: int) -> float:
     return lost
 
 
-def _rows(results: Mapping[str, Any]) -> list[list[float | str]]:
+def _rows(results: Run) -> list[Row]:
     if not results:
         return []
-    rows: list[list[float | str]] = []
+    rows: list[Row] = []
     for kind in WORLDS:
         found = [[regret(policy, kind, world) for world in range(RUNS)] for policy in POLICIES]
         rows.append([kind, *(float(n) for one in found for n in (np.mean(one), max(one)))])

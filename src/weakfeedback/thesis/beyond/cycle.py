@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb, UssWd
 from weakfeedback.cascade.problem import law_of
-from weakfeedback.experiments.model import Experiment, Table
+from weakfeedback.experiments.model import Experiment, Row, Run, Table
 from weakfeedback.thesis.beyond.experiments import OURS, WD, Makers
 from weakfeedback.thesis.chapter2.experiments import limit_fact
 
@@ -184,8 +183,8 @@ def regrets(name: str, runs: int = RUNS) -> np.ndarray:
     return found
 
 
-def _rows(results: Mapping[str, Any]) -> list[list[float | str]]:
-    rows: list[list[float | str]] = []
+def _rows(results: Run) -> list[Row]:
+    rows: list[Row] = []
     for name in CASES:
         if f"beyond-cycle-{name}" not in results:
             continue

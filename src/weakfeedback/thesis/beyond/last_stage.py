@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from weakfeedback.adaptive import AdaptiveProblem, Promise, UssA
 from weakfeedback.datasets.answers import CHAINS, Chain, load_answers
-from weakfeedback.experiments.model import Experiment, Table
+from weakfeedback.experiments.model import Experiment, Row, Run, Table
 from weakfeedback.routing import RoutingProblem
 from weakfeedback.thesis.beyond.experiments import NO_BOUND, OURS, Makers
 
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-
-Row = list[float | str]
 # the dearest service of FrugalML's tables, which is not the one that is right most often; its price for 10,000 calls
 DEAREST = {
     "rafdb": ("google", 15.0),
@@ -89,7 +84,7 @@ LAST = {
 }
 
 
-def last_rows(run: Mapping[str, Results]) -> list[Row]:
+def last_rows(run: Run) -> list[Row]:
     """Return by table and price the cost of every policy as a share of the best fixed stop's, errors included."""
     rows: list[Row] = []
     for name in DEAREST:
@@ -112,7 +107,7 @@ def fails(name: str, price: float) -> bool:
     return not RoutingProblem.from_predictions(found.truth, found.outputs, prices).weak_dominance
 
 
-def dominance_rows(_: Mapping[str, Results]) -> list[Row]:
+def dominance_rows(_: Run) -> list[Row]:
     """Return by set where weak dominance fails, and how often in all."""
     rows: list[Row] = [
         [name, *("fails" if fails(name, one) else "" for one in REFERENCES)] for name in CHAINS

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weakfeedback.experiments.model import Experiment, Table
+from weakfeedback.experiments.model import Experiment, Row, Run, Table
 from weakfeedback.multiplayer import Claims, DlcLix, Dpe1, Match, MultiplayerProblem, Selfish, instances
 from weakfeedback.thesis.beyond.experiments import NO_BOUND, OURS, Makers
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
 
 SEED = 2021
 SIX = (0.9, 0.8, 0.7, 0.4, 0.3, 0.2)  # the arms of the faults, for four players
@@ -137,9 +132,9 @@ def _all_experiments() -> list[Experiment]:
 OPEN = {experiment.id: experiment for experiment in _all_experiments()}
 
 
-def rows(run: Mapping[str, Results]) -> list[list[float | str]]:
+def rows(run: Run) -> list[Row]:
     """Return, by problem and policy: regret, share of the best possible, its worst run, collisions."""
-    found: list[list[float | str]] = []
+    found: list[Row] = []
     for name in OPEN:
         if name not in run:
             continue

@@ -5,23 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from weakfeedback.adaptive import Agreement, Promise, Thresholds, UssA, instances
 from weakfeedback.datasets.answers import CHAINS, Answers, load_answers
-from weakfeedback.experiments.model import Experiment, Table
+from weakfeedback.experiments.model import Experiment, Row, Run, Table
 from weakfeedback.routing.answering import RoutedAnswers
 from weakfeedback.thesis.beyond.experiments import OURS, Makers
 from weakfeedback.thesis.beyond.rivals import OfflineRule, StopBefore
 
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-
-    Run = Mapping[str, Results]
-
-Row = list[float | str]
 AGREES = (0.95, 0.98)
 RUNS = {10_000: 20, 1_000: 40}  # by number of requests
 SAMPLE, TESTED, DELTA = 100, 10, 0.05  # requests of calibration, at least; a tenth of all; of the tests

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weakfeedback.datasets.answers import CHAINS, Answers, Chain, load_answers
-from weakfeedback.experiments.model import Experiment, Table
+from weakfeedback.engine.results import Results
+from weakfeedback.experiments.model import Experiment, Row, Run, Table
 from weakfeedback.routing import PayToCompare, RoutingProblem, SecondLooks
 from weakfeedback.routing.yields import yields
 from weakfeedback.thesis.beyond.experiments import Makers
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
 
 PRICES = (0.1, 0.3, 0.5)  # of the last model, in units of an error
 ROUNDS = 5_000
@@ -118,9 +114,9 @@ def totals(results: Results, label: str) -> np.ndarray:
     return results.values(label)[:, -1] + best * int(results.about["horizon"])
 
 
-def rows(run: Mapping[str, Results]) -> list[list[float | str]]:
+def rows(run: Run) -> list[Row]:
     """Return, by problem: money plus errors over those of Pay-to-compare, and its own over the best model's."""
-    found: list[list[float | str]] = []
+    found: list[Row] = []
     ratios = []
     for name in EXPERIMENTS:
         if name in run:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weakfeedback.experiments.model import Table
+from weakfeedback.engine.results import Results
+from weakfeedback.experiments.model import Row, Run, Table
 from weakfeedback.stats import holm
 from weakfeedback.thesis.beyond.experiments import FLOORS, INSTANCES, NEW
 from weakfeedback.thesis.beyond.families import DISTRIBUTIONS, FAMILIES, TOLD
 
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-
-    Run = Mapping[str, Results]
-
 LEVEL = 0.05
 LEAST = 1.0  # a ratio to less regret than this is meaningless
-Row = list[float | str]
 PLACES = {
     "cascade": "Cascades: new policies against the best of USS-TS and USS-UCB",
     "contextual": "Cascades with context: USS-PD-TS against the best of the thesis's",

@@ -6,11 +6,11 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments import evidence
 from weakfeedback.experiments.evidence import (
     above,
@@ -25,14 +25,9 @@ from weakfeedback.experiments.evidence import (
     stand_in,
     sublinear,
 )
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter2 import experiments as ch2
 from weakfeedback.thesis.chapter2.experiments import HEURISTIC, LCB, TS, UCB
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-
-    Run = Mapping[str, Results]
 
 # "Large margins": at least a quarter less regret than the other policy; less than a tenth is not a large margin.
 LARGE, NOT_LARGE = 0.75, 0.9
@@ -125,8 +120,7 @@ def every_dominant_one_sublinear(run: Run) -> Finding:
 
 def _wrong_gap(results: Results) -> float:
     facts = results.about["facts"]
-    found: float = facts["gaps"][facts["settled_arm"]]
-    return found
+    return float(facts["gaps"][facts["settled_arm"]])
 
 
 @CLAIMS.tested(8, "1281", COMPARISONS)
@@ -167,8 +161,7 @@ def resolved(results: Results) -> bool:
     p, xi = results.about["facts"]["critical"], results.about["facts"]["xi"]
     rounds = int(results.about["horizon"])
     spread = 2.0 * p * (1.0 - p)  # d(p, p + x) is about x^2 / (2 p (1 - p))
-    found: bool = xi != 0.0 and math.log(rounds) * spread / xi**2 <= rounds / 2
-    return found
+    return bool(xi != 0.0 and math.log(rounds) * spread / xi**2 <= rounds / 2)
 
 
 def _steps(run: Run, ids: Iterable[str], grows: bool) -> list[Part]:

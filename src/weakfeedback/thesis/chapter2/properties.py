@@ -111,8 +111,7 @@ def least_xi(_run: Any) -> Finding:
 
     def rule(problem: CascadeProblem) -> bool:
         # kappa_j = p_i*j - (gamma_i* - gamma_j) for j > i*
-        found: bool = problem.xi >= -problem.kappas[problem.optimal_arm + 1 :].max() - TIE
-        return found
+        return bool(problem.xi >= -problem.kappas[problem.optimal_arm + 1 :].max() - TIE)
 
     return Finding((_holds_on("cascades without weak dominance", without, rule),))
 

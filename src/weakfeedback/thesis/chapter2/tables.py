@@ -8,11 +8,10 @@ from typing import Any
 
 from weakfeedback.cascade import CascadeProblem, instances
 from weakfeedback.datasets import DataMissing
-from weakfeedback.experiments.model import Table, data_of
+from weakfeedback.experiments.model import Row, Table, data_of
 from weakfeedback.thesis.chapter2 import experiments as ch2
 from weakfeedback.thesis.chapter2.properties import PRINTED
 
-Row = list[float | str]
 SETS = {"bsc": "BSC", "pima": "PIMA", "heart": "Heart"}
 NO_DATA = "no data"
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from weakfeedback.cascade import CascadeProblem
 from weakfeedback.cascade.problem import law_of, sampled_rows
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.evidence import below, beside, decided, reverse, skipped
-from weakfeedback.experiments.model import Claim, ClaimList, Finding, Part
+from weakfeedback.experiments.model import Claim, ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter2 import experiments as ch2
 from weakfeedback.thesis.chapter2.claims import each
 from weakfeedback.thesis.chapter2.experiments import FORCED, TS, UCB
 from weakfeedback.thesis.random_cascades import random_problems
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-
-    Run = Mapping[str, Results]
 
 RANDOM = tuple(f"ch2-random-{k}" for k in range(ch2.RANDOM))
 DOMINANT = tuple(f"ch2-dominant-{k}" for k in range(ch2.DOMINANT))

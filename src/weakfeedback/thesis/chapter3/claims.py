@@ -6,9 +6,9 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments import evidence
 from weakfeedback.experiments.evidence import (
     MARGIN,
@@ -23,14 +23,9 @@ from weakfeedback.experiments.evidence import (
     skipped,
     stand_in,
 )
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter3 import experiments as ch3
 from weakfeedback.thesis.chapter3.experiments import PD, SUPERVISED
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-
-    Run = Mapping[str, Results]
 
 AS_GOOD = 1.1  # in the last quarter at most a tenth more regret
 EARLIER = 0.05 / 2.0  # delta / 2

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from weakfeedback.contextual import instances
-from weakfeedback.experiments.model import Table
+from weakfeedback.experiments.model import Row, Run, Table
 from weakfeedback.thesis.chapter3 import experiments as ch3
 
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
 
-Row = list[float | str]
-
-
-def _synthetic(_results: Mapping[str, Results]) -> list[Row]:
+def _synthetic(_results: Run) -> list[Row]:
     rows: list[Row] = []
     for k in ch3.CASES:
         stated, problem = instances.describe(f"synthetic-{k}"), instances.load(f"synthetic-{k}")
@@ -25,7 +18,7 @@ def _synthetic(_results: Mapping[str, Results]) -> list[Row]:
     return rows
 
 
-def _real(results: Mapping[str, Results]) -> list[Row]:
+def _real(results: Run) -> list[Row]:
     rows: list[Row] = []
     for data in ("pima", "heart"):
         for k in (1, 2, 3):

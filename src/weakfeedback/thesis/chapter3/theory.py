@@ -5,24 +5,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weakfeedback.contextual import ContextualProblem, RealizableProblem, instances, theory
 from weakfeedback.contextual.arguments import pairs
 from weakfeedback.contextual.assumptions import assess, fit_logistic
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.evidence import below, beside, decided, joined, skipped, stand_in
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter3 import experiments as ch3
 from weakfeedback.thesis.chapter3.claims import PRINTED, REALIZABLE, cost_ids, each
 from weakfeedback.thesis.chapter3.experiments import PD, SUB_GAUSSIAN
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-
-    Run = Mapping[str, Results]
 
 RANDOM_PROBLEMS, ROWS = 200, 12
 ROUNDING = 0.0005  # of the synthetic table, which has three digits

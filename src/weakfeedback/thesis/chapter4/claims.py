@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.evidence import MARGIN, UNIT, beside, decided, lower, same, skipped, sublinear
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter4 import experiments as ch4
 from weakfeedback.thesis.chapter4.evidence import each, more, regret, rounds, short, steps
 from weakfeedback.thesis.chapter4.experiments import DK, DT, DU, MK, SK, ST, ST_PROGRAM, SU
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-    from weakfeedback.thesis.chapter4.evidence import Run
-
 
 CLAIMS = ClaimList()
 

@@ -6,20 +6,16 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments import evidence
 from weakfeedback.experiments.evidence import MARGIN, UNIT, above, below, skipped
-from weakfeedback.experiments.model import Part
+from weakfeedback.experiments.model import Part, Run
 
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-
-    Run = Mapping[str, Results]
-    Measure = Callable[[Results, str], np.ndarray]
+Measure = Callable[[Results, str], np.ndarray]
 
 
 def regret(results: Results, policy: str) -> np.ndarray:

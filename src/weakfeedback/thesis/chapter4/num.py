@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weakfeedback.experiments.evidence import above, beside, decided, reverse, skipped, sublinear
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.stats import student_interval
 from weakfeedback.thesis.chapter4 import experiments as ch4
 from weakfeedback.thesis.chapter4.claims import NUM_DIFFERENT, ROUNDING, sweep
 from weakfeedback.thesis.chapter4.evidence import log_ratio, more, regret, rounds, somewhere, steps
 from weakfeedback.thesis.chapter4.experiments import NUM_MK, NUM_SK, ROUNDED
-
-if TYPE_CHECKING:
-    from weakfeedback.thesis.chapter4.evidence import Run
 
 BERNOULLI, UNIFORM = ch4.LAWS
 STATED = {"NUM1": "20", "NUM2": "2", "NUM3": "3"}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from weakfeedback.experiments.model import Table
+from weakfeedback.experiments.model import Row, Run, Table
 from weakfeedback.thesis.chapter4 import experiments as ch4
 from weakfeedback.thesis.chapter4.claims import COMPARE, COMPARE_2019, COMPARE_SAME, NUM_DIFFERENT
 from weakfeedback.thesis.chapter4.evidence import regret, rounds, short
@@ -16,12 +15,6 @@ from weakfeedback.thesis.chapter4.experiments import DK, DT, DU, MK, SK, SU
 from weakfeedback.thesis.chapter4.properties import PRINTED_W, waiting_time
 from weakfeedback.thesis.chapter4.theorems import printed_rounds, whole_rounds
 
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-
-    Run = Mapping[str, Results]
-
-Row = list[float | str]
 ROWS = {
     SK: ("same threshold, known parameters", ch4.SAME),
     SU: ("same threshold, unknown parameters", ch4.SAME),

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weakfeedback.allocation import AllocationProblem, theory
 from weakfeedback.allocation.waiting import grid
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.evidence import below, beside, decided, lower, skipped
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter4 import experiments as ch4
 from weakfeedback.thesis.chapter4.claims import COMPARE, COMPARE_SAME
 from weakfeedback.thesis.chapter4.evidence import each, no_later, rounds
 from weakfeedback.thesis.chapter4.experiments import DK, DU, KNOWN, MK, SK, SU, UCB
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-    from weakfeedback.thesis.chapter4.evidence import Run
 
 # The regret of the last decade of a run may exceed the slope of the lower bound by a fifth.
 NEAR = 1.2

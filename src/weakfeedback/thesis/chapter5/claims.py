@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.evidence import above, beside, skipped
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter5.evidence import (
     COMPARE,
     E1,
@@ -25,10 +25,6 @@ from weakfeedback.thesis.chapter5.evidence import (
     times,
 )
 from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, HASTY, LEARNING, LIX, LIX_N, MC, SIC
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-    from weakfeedback.thesis.chapter5.evidence import Run
 
 TOLERANCE_READING = (
     "AdaptiveExplore stops at eps, as it must have done for the thesis's figures. The parts that do not count use "

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments import evidence
 from weakfeedback.experiments.evidence import FEWEST, above, below, lower, often, skipped
-from weakfeedback.experiments.model import Part
+from weakfeedback.experiments.model import Part, Run
 from weakfeedback.thesis.chapter5 import experiments as ch5
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from weakfeedback.engine.results import Results
-
-    Run = Mapping[str, Results]
 
 COMPARE = ("ch5-compare-e1", "ch5-compare-e2")
 E1, E2 = COMPARE

@@ -149,8 +149,7 @@ def _new_seats(arms: int, players: int, seated: int, new: int) -> float:
     for i in range(new, n + 1):
         ways = math.comb(free, i) * math.perm(n, i) * (arms - i) ** (n - i)
         total += (-1) ** (i - new) * math.comb(i, new) * ways
-    found: float = total / arms**n
-    return found
+    return float(total / arms**n)
 
 
 @CLAIMS.tested(88, "4382", how="computation")

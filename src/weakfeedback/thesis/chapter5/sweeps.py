@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.evidence import beside, decided, reverse, same, skipped
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.multiplayer import MultiplayerProblem, theory
 from weakfeedback.thesis.chapter5.evidence import (
     ARMS,
@@ -27,11 +27,6 @@ from weakfeedback.thesis.chapter5.evidence import (
     trend,
 )
 from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, LIX, LIX_N, ROUNDED, SIC
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-    from weakfeedback.thesis.chapter5.evidence import Run
-
 
 CLAIMS = ClaimList()
 

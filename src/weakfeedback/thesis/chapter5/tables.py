@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from weakfeedback.experiments.model import Table
+from weakfeedback.experiments.model import Row, Run, Table
 from weakfeedback.thesis.chapter5.evidence import ARMS, E1, E2, ENDS, GAPS, PLAYERS, ROUNDING, ended, last
 from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, LIX, LIX_N, SIC
 
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-
-    Run = Mapping[str, Results]
-
-Row = list[float | str]
 SWEPT = (DLC, DLC_N, LIX, LIX_N, SIC)
 
 

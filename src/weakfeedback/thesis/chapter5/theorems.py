@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.evidence import beside, decided, lower
-from weakfeedback.experiments.model import ClaimList, Finding, Part
+from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.multiplayer import Dlc, MultiplayerProblem, theory
 from weakfeedback.thesis.chapter5.evidence import (
     ARMS,
@@ -34,10 +34,6 @@ from weakfeedback.thesis.chapter5.evidence import (
 from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, LIX, LIX_N, ROUNDED, ROUNDED_N
 from weakfeedback.thesis.chapter5.experiments import FAIR as ROTATING
 from weakfeedback.thesis.chapter5.protocol import Trace, follow, traces
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-    from weakfeedback.thesis.chapter5.evidence import Run
 
 ONCE, TWICE = 0.95, 0.90  # 1 - delta and 1 - 2 delta at the thesis's delta = .05
 BOUNDED = (*DISTINCT, E2, LONG)  # where the tolerance eps/N lets the search finish
@@ -151,8 +147,7 @@ def dlc_bounds(run: Run) -> Finding:
 def _printed_collisions(results: Results) -> float:
     facts = results.about["facts"]
     n, k = facts["N"], facts["K"]
-    found: float = n * (facts["opening"] - 2 * k + 1) + (n - 1) * (n / 2 + math.ceil(math.log2(k)) + 1)
-    return found
+    return float(n * (facts["opening"] - 2 * k + 1) + (n - 1) * (n / 2 + math.ceil(math.log2(k)) + 1))
 
 
 @CLAIMS.tested(99, "4351", (FAIR,))
