@@ -113,7 +113,8 @@ class Sharing:
         before, self.members = self.members, {member.id: member for member in found}
         self._owners = {number: member for member in found for number in member.shards}
         for id in before.keys() - self.members.keys():
-            log.warning("the instance at %s has ended", before[id].address)
+            place = before[id].address
+            log.warning("the instance %s has ended", f"at {place}" if place else "that was stopping")
             for tell in self.gone:
                 tell(id)
         for member in self._silent(shards.me):
