@@ -5,7 +5,6 @@ import time
 
 import numpy as np
 import pytest
-from tests.rig.processes import PATIENCE
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssUcb
@@ -41,7 +40,7 @@ def test_a_stopped_run_ends_soon():
     with pytest.raises(replication.Stopped):
         play(plan)
     timer.join()
-    assert time.monotonic() - before < PATIENCE
+    assert time.monotonic() - before < 60
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def everywhere(client):
 @pytest.mark.parametrize("times", [2, pytest.param(63, marks=pytest.mark.slow)])
 def test_instances_are_killed_or_stopped_and_nothing_is_lost_or_happens_twice(server, tmp_path, times):
     """One time in five an instance is only stopped, and wakes when others have taken over: 50 kills of 63."""
-    address, told, luck, took = server.url(), Told(), random.Random(7), []
+    address, told, luck, worst = server.url(), Told(), random.Random(7), 0.0
     with contextlib.ExitStack() as stack:
         running = [stack.enter_context(serve(tmp_path, address)) for _ in range(3)]
         ports = [one.port for one in running]
@@ -217,7 +217,7 @@ def test_instances_are_killed_or_stopped_and_nothing_is_lost_or_happens_twice(se
                 began = time.monotonic()
                 with contextlib.closing(Client(ports[k - 1])) as call:
                     wait_until(lambda call=call: everywhere(call))
-                took.append(time.monotonic() - began)
+                worst = max(worst, time.monotonic() - began)
                 if stopped is not None:
                     os.kill(stopped, signal.SIGCONT)
                     continue
@@ -227,9 +227,7 @@ def test_instances_are_killed_or_stopped_and_nothing_is_lost_or_happens_twice(se
             wait_until(lambda: len(told.fed) >= before + 10)
         assert [one.stop() for one in running] == [0, 0, 0]
     check(address, told)
-    assert (
-        times == 2 or sorted(took)[times * 9 // 10] < 3.0
-    )  # where another program held one up it took longer
+    assert worst < 3.0
 
 
 def test_a_client_that_follows_the_owner_outlives_it(server, tmp_path):
@@ -279,7 +277,9 @@ def test_a_stopped_instance_is_replaced_and_writes_nothing_when_it_wakes(server,
             wait_until(lambda: len(told.fed) >= 10)
             os.kill(one.process.pid, signal.SIGSTOP)
             try:
+                began = time.monotonic()
                 wait_until(lambda: shares(second) == [16])
+                assert time.monotonic() - began < 3.0
                 wait_until(lambda: everywhere(second))
                 with open_store(address, read_only=True) as store:
                     before = {stored.name: store.last(stored.id)[0] for stored in store.learners()}

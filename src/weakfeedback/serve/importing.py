@@ -47,7 +47,7 @@ def import_state(
     learner.created = at
     learner.opened = dict.fromkeys(live.pending, at)
     learner.begin()
-    store.write(learner._batch)
+    learner.write_to(store)
     return learner
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 
 from weakfeedback._version import __version__
 from weakfeedback.engine.compiler.cache import loading_only
-from weakfeedback.journal import Event, fold
+from weakfeedback.journal import Event, Store, fold
 from weakfeedback.journal.events import ENDS, OPENS, Row
 from weakfeedback.live.core import GAP, Core
 from weakfeedback.live.errors import PendingDecision, Refused
@@ -166,6 +166,10 @@ class Learner:
         self.outbox.append("create", self.picture())
         self.attach()
         self._settle()
+
+    def write_to(self, store: Store) -> None:
+        """Store what is queued, where no committer does."""
+        store.write(self._batch)
 
     def attach(self) -> None:
         """Queue the changes of the live object from now on."""

@@ -16,7 +16,7 @@ SLOW = {
     "large-5": FakeModel("large-5", 1.0, seconds=3600.0),
 }
 LIMIT = 0.1  # seconds
-TRIES = 10
+TRIES = 3
 
 
 def leave(here, stream, wait_for):
