@@ -18,6 +18,7 @@ RULES = ("every", "any")
 Facts = Callable[[Any], dict[str, Any]]
 Test = Callable[["Run"], "Finding"]
 Row = list[float | str]  # of a table
+Makers = dict[str, Callable[[Any], Any]]  # by label, what makes a policy for a problem
 
 
 class Run(dict[str, "Results"]):
@@ -119,6 +120,21 @@ class Experiment:
             if not self.stand_in:
                 raise
             return instances.load(self.stand_in, data), self.stand_in
+
+
+class ExperimentList(dict[str, Experiment]):
+    """Experiments by id. All ids begin with ``prefix``; ``usual`` are the options of those added without their own."""
+
+    def __init__(self, prefix: str, **usual: Any) -> None:
+        super().__init__()
+        self.prefix, self.usual = prefix, usual
+
+    def add(self, name: str, title: str, place: str, policies: Makers, **options: Any) -> None:
+        """Add the experiment ``prefix``-``name``; options as `Experiment` takes them."""
+        made = Experiment(
+            f"{self.prefix}-{name}", title, place, policies=policies, **{**self.usual, **options}
+        )
+        self[made.id] = made
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,11 @@ class Described:
 
     data: str
 
+    @property
+    def needs(self) -> str:
+        """The data set that the user must supply, or ""."""
+        return self.data if self.data in ("pima", "heart") else ""
+
     def unavailable(self, data: Any = None) -> str:
         """Return why the data of this instance are not available, or "" if they are. Nothing is downloaded."""
         from weakfeedback import datasets

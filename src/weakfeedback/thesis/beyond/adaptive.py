@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.adaptive import Agreement, Thresholds, UssA, UssNext, instances
-from weakfeedback.experiments.model import Experiment, Row, Run, Table
-from weakfeedback.thesis.beyond.experiments import NO_BOUND, OURS, Makers
+from weakfeedback.experiments.model import ExperimentList, Makers, Row, Run, Table
+from weakfeedback.thesis.beyond.experiments import NO_BOUND, OURS
 
 ORACLE = "best thresholds (labels)"
 POLICIES: Makers = {
@@ -29,29 +29,23 @@ def facts(problem: Any) -> dict[str, Any]:
     return {"price": round(float(problem.cumulative[-1]), 6), "fixed": float(problem.fixed_costs.min())}
 
 
-def _experiment(name: str) -> Experiment:
-    found = instances.describe(name)
-    return Experiment(
-        f"beyond-adaptive-{name.replace('-adaptive', '')}",
-        f"Cascades that stop within the round, on {name}",
-        "cascades that stop within the round",
-        "adaptive",
-        POLICIES,
-        instance=name,
-        replications=20,
-        marks=20,
-        needs=found.data if found.data in ("pima", "heart") else "",
-        facts=facts,
-        deviations=(OURS, NO_BOUND, SIGNED),
-        measures=("regret", "total_cost"),
-        nanoseconds=4_000.0,
-    )
-
-
-ADAPTIVE = {
-    experiment.id: experiment
-    for experiment in map(_experiment, (name for name in instances.names() if "-adaptive-" in name))
-}
+ADAPTIVE = ExperimentList("beyond-adaptive", setting="adaptive")
+for name in instances.names():
+    if "-adaptive-" in name:
+        ADAPTIVE.add(
+            name.replace("-adaptive", ""),
+            f"Cascades that stop within the round, on {name}",
+            "cascades that stop within the round",
+            POLICIES,
+            instance=name,
+            replications=20,
+            marks=20,
+            needs=instances.describe(name).needs,
+            facts=facts,
+            deviations=(OURS, NO_BOUND, SIGNED),
+            measures=("regret", "total_cost"),
+            nanoseconds=4_000.0,
+        )
 
 
 def ratios(run: Run, label: str, low: bool) -> np.ndarray:

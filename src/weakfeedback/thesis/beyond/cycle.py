@@ -19,8 +19,8 @@ import numpy as np
 
 from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb, UssWd
 from weakfeedback.cascade.problem import law_of
-from weakfeedback.experiments.model import Experiment, Row, Run, Table
-from weakfeedback.thesis.beyond.experiments import OURS, WD, Makers
+from weakfeedback.experiments.model import ExperimentList, Makers, Row, Run, Table
+from weakfeedback.thesis.beyond.experiments import OURS, WD
 from weakfeedback.thesis.chapter2.experiments import limit_fact
 
 NEGLIGIBLE = 1e-15
@@ -156,23 +156,20 @@ POLICIES: Makers = {
     WD: lambda p: UssWd(p.costs),
     "USS-UCB": lambda p: UssUcb(p.costs),
 }
-EXPERIMENTS = {
-    f"beyond-cycle-{name}": Experiment(
-        f"beyond-cycle-{name}",
+EXPERIMENTS = ExperimentList("beyond-cycle", setting="cascade")
+for case, (_, costs) in CASES.items():
+    EXPERIMENTS.add(
+        case,
         f"Three arms on which independent draws go in a circle, costs {', '.join(f'{c:g}' for c in costs)}",
         "cascades on which independent draws are not consistent",
-        "cascade",
         POLICIES,
-        make=functools.partial(problem_of, name),
+        make=functools.partial(problem_of, case),
         horizon=100_000,
-        replications=100,
         facts=limit_fact,
         deviations=(OURS,),
         marks=40,
         nanoseconds=400.0,
     )
-    for name, (_, costs) in CASES.items()
-}
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from weakfeedback.allocation import instances as allocations
 from weakfeedback.cascade import FixedArm, QUss, UssMean, UssTs, UssTsDrift, UssUcb, UssWd, instances
 from weakfeedback.contextual import UssPd, UssPdRidge, UssPdTs
 from weakfeedback.contextual import instances as contexts
-from weakfeedback.experiments.model import Experiment
+from weakfeedback.experiments.model import ExperimentList, Makers
 from weakfeedback.multiplayer import Claims, Dlc, DlcLix, Dpe1, MultiplayerProblem, theory
 from weakfeedback.multiplayer import instances as players
 from weakfeedback.routing import DoubleThompson, FixedModel, PayToCompare
@@ -21,8 +21,6 @@ from weakfeedback.routing import instances as routes
 from weakfeedback.thesis.chapter2.experiments import limit_fact
 from weakfeedback.thesis.chapter4 import experiments as ch4
 from weakfeedback.thesis.chapter5.experiments import sic_mmab
-
-Makers = dict[str, Callable[[Any], Any]]
 
 WD = "USS-WD"
 DRIFT = "USS-TS-drift"
@@ -62,44 +60,6 @@ def cascade_policies() -> Makers:
     return makers
 
 
-def _cascade(name: str) -> Experiment:
-    found = instances.describe(name)
-    return Experiment(
-        f"beyond-cascade-{name}",
-        f"Cascade policies on {name}",
-        "cascades",
-        "cascade",
-        cascade_policies(),
-        instance=name,
-        needs=found.data if found.data in ("pima", "heart") else "",
-        deviations=(OURS, NO_BOUND, PAID),
-        facts=limit_fact,
-        marks=40,
-        nanoseconds=500.0,
-    )
-
-
-def _numbers(name: str) -> Experiment:
-    return Experiment(
-        f"beyond-numbers-{name}",
-        f"Stages that answer with numbers, on {name}",
-        "cascades that answer with numbers",
-        "cascade",
-        {
-            MEAN: lambda p: UssMean(p.costs, p.scale),
-            "Always the first": lambda p: FixedArm(p.costs, 0),
-            "Always the last": lambda p: FixedArm(p.costs, p.arms - 1),
-        },
-        instance=name,
-        horizon=5_000,
-        replications=20,
-        marks=20,
-        facts=lambda p: {"fixed": float(p.total_costs.min())},
-        deviations=(OURS, NO_BOUND),
-        nanoseconds=200.0,
-    )
-
-
 def contextual_policies(tolerance: float = 0.5) -> Makers:
     """Return USS-PD, its variant with a ridge, and USS-PD-TS."""
     return {
@@ -109,23 +69,23 @@ def contextual_policies(tolerance: float = 0.5) -> Makers:
     }
 
 
-def _contextual(name: str, replications: int, nanoseconds: float) -> Experiment:
+def _contextual(name: str, replications: int, nanoseconds: float) -> None:
     found = contexts.describe(name)
     real = found.data != ""
     policies = contextual_policies(2.0 if real else 0.5)
     if real:  # a variant that never wins there and takes minutes
         del policies["USS-PD-lambdaI"]
-    return Experiment(
-        f"beyond-contextual-{name}",
+    INSTANCES.add(
+        f"contextual-{name}",
         f"Contextual policies on {name}",
         "cascades with context",
-        "contextual",
         policies,
+        setting="contextual",
         instance=name,
         horizon=2_000 if found.data in DEAR else 5_000,
         replications=replications,
         marks=20,
-        needs=found.data if found.data in ("pima", "heart") else "",
+        needs=found.needs,
         deviations=(OURS, NO_BOUND, *((LOOSE,) if real else ())),
         nanoseconds=nanoseconds,
     )
@@ -141,22 +101,7 @@ def routing_policies() -> Makers:
     }
 
 
-def _routing(name: str) -> Experiment:
-    return Experiment(
-        f"beyond-routing-{name}",
-        f"Models called alone on {name}",
-        "routing",
-        "routing",
-        routing_policies(),
-        instance=name,
-        horizon=5_000,
-        deviations=("not a setting of the thesis: its cascades always call all stages up to the last",),
-        marks=40,
-        nanoseconds=250.0,
-    )
-
-
-def _allocation(name: str) -> Experiment:
+def _allocation(name: str) -> None:
     problem = allocations.load(name)
     setting = problem.outcome
     thesis: dict[str, Makers] = {
@@ -170,16 +115,14 @@ def _allocation(name: str) -> Experiment:
     new: Makers = {TS: lambda p: CsbTs(p.arms, p.budget, setting=setting)}
     if problem.same_threshold:
         new[TS_SAME] = lambda p: CsbTsSame(p.arms, p.budget, setting=setting)
-    notes = (OURS, NO_BOUND, ch4.SETS)
-    return Experiment(
-        f"beyond-allocation-{name.lower()}",
+    INSTANCES.add(
+        f"allocation-{name.lower()}",
         f"Allocation policies on {name}",
         "allocation",
-        "allocation",
         {**thesis[alike.get(name, name)], **new, KNOWN: ch4.known},
+        setting="allocation",
         make=partial(allocations.load, name),
-        deviations=notes,
-        marks=40,
+        deviations=(OURS, NO_BOUND, ch4.SETS),
         nanoseconds=10_000.0 if many else 3_000.0,
     )
 
@@ -203,40 +146,10 @@ def gradual_problem(kind: str) -> AllocationProblem:
     return AllocationProblem(curves=curves, budget=1.0)
 
 
-def _gradual(kind: str) -> Experiment:
-    return Experiment(
-        f"beyond-gradual-{kind}",
-        f"Allocation where arms respond gradually: {kind}",
-        "allocation",
-        "allocation",
-        {ISO: lambda p: CsbIso(p.arms, p.budget), TS: lambda p: CsbTs(p.arms, p.budget)},
-        make=partial(gradual_problem, kind),
-        replications=20,
-        deviations=("not a setting of the thesis: its arms are served or not", NO_BOUND),
-        marks=40,
-        nanoseconds=20_000.0,
-    )
-
-
 def still_problem() -> AllocationProblem:
     """Return 8 arms that do not change, with needs that are whole percents of the budget."""
     needs = [0.1, 0.2, 0.15, 0.3, 0.25, 0.1, 0.2, 0.3]
     return AllocationProblem(np.linspace(0.9, 0.2, 8), needs, 1.0)
-
-
-def _still() -> Experiment:
-    return Experiment(
-        "beyond-drift-still",
-        "What following changes costs where nothing changes",
-        "allocation",
-        "allocation",
-        {TS_DRIFT: lambda p: CsbTsDrift(p.arms, p.budget), TS: lambda p: CsbTs(p.arms, p.budget)},
-        make=still_problem,
-        replications=5,
-        deviations=(OURS, NO_BOUND),
-        marks=40,
-        nanoseconds=100_000.0,
-    )
 
 
 def player_policies(epsilon: float, delta: float, horizon: int) -> Makers:
@@ -265,41 +178,92 @@ def player_facts(horizon: int) -> Callable[[MultiplayerProblem], dict[str, Any]]
     return facts
 
 
-def _players(name: str) -> Experiment:
-    found = players.describe(name)
-    group = name.split("-")[0]
-    swept = {"arms": ("K", "arms K"), "players": ("N", "players N"), "gap": ("gap", "gap between means")}.get(
-        group
-    )
-    return Experiment(
-        f"beyond-players-{name}",
-        f"Players on {name}",
-        "players",
-        "multiplayer",
-        player_policies(found.epsilon, found.delta, found.horizon),
+SWEPT = {"arms": ("K", "arms K"), "players": ("N", "players N"), "gap": ("gap", "gap between means")}
+INSTANCES = ExperimentList("beyond", marks=40, deviations=(OURS, NO_BOUND))
+for name in instances.labelled():
+    if name != "heart-5-as-printed":
+        INSTANCES.add(
+            f"cascade-{name}",
+            f"Cascade policies on {name}",
+            "cascades",
+            cascade_policies(),
+            setting="cascade",
+            instance=name,
+            needs=instances.describe(name).needs,
+            deviations=(OURS, NO_BOUND, PAID),
+            facts=limit_fact,
+            nanoseconds=500.0,
+        )
+for name in instances.names():
+    if name not in instances.labelled():
+        INSTANCES.add(
+            f"numbers-{name}",
+            f"Stages that answer with numbers, on {name}",
+            "cascades that answer with numbers",
+            {
+                MEAN: lambda p: UssMean(p.costs, p.scale),
+                "Always the first": lambda p: FixedArm(p.costs, 0),
+                "Always the last": lambda p: FixedArm(p.costs, p.arms - 1),
+            },
+            setting="cascade",
+            instance=name,
+            horizon=5_000,
+            replications=20,
+            marks=20,
+            facts=lambda p: {"fixed": float(p.total_costs.min())},
+            nanoseconds=200.0,
+        )
+REAL = {"bc": (10, 30_000.0), "pima": (20, 12_000.0), "heart": (5, 80_000.0)}  # replications, ns a round
+for name in contexts.names():
+    _contextual(name, *REAL.get(name.split("-")[0], (100, 20_000.0)))
+for name in routes.names():
+    INSTANCES.add(
+        f"routing-{name}",
+        f"Models called alone on {name}",
+        "routing",
+        routing_policies(),
+        setting="routing",
         instance=name,
-        horizon=found.horizon,
-        replications=20,
-        marks=40,
-        facts=player_facts(found.horizon),
-        deviations=(OURS, NO_BOUND),
-        swept=swept,
+        horizon=5_000,
+        deviations=("not a setting of the thesis: its cascades always call all stages up to the last",),
         nanoseconds=250.0,
     )
-
-
-def _all_experiments() -> list[Experiment]:
-    real = {"bc": (10, 30_000.0), "pima": (20, 12_000.0), "heart": (5, 80_000.0)}  # replications, ns a round
-    return [
-        *(_cascade(name) for name in instances.labelled() if name != "heart-5-as-printed"),
-        *(_numbers(name) for name in instances.names() if name not in instances.labelled()),
-        *(_contextual(name, *real.get(name.split("-")[0], (100, 20_000.0))) for name in contexts.names()),
-        *(_routing(name) for name in routes.names()),
-        *(_allocation(name) for name in allocations.names()),
-        *(_gradual(kind) for kind in GRADUAL),
-        _still(),
-        *(_players(name) for name in players.names()),
-    ]
-
-
-INSTANCES = {experiment.id: experiment for experiment in _all_experiments()}
+for name in allocations.names():
+    _allocation(name)
+for kind in GRADUAL:
+    INSTANCES.add(
+        f"gradual-{kind}",
+        f"Allocation where arms respond gradually: {kind}",
+        "allocation",
+        {ISO: lambda p: CsbIso(p.arms, p.budget), TS: lambda p: CsbTs(p.arms, p.budget)},
+        setting="allocation",
+        make=partial(gradual_problem, kind),
+        replications=20,
+        deviations=("not a setting of the thesis: its arms are served or not", NO_BOUND),
+        nanoseconds=20_000.0,
+    )
+INSTANCES.add(
+    "drift-still",
+    "What following changes costs where nothing changes",
+    "allocation",
+    {TS_DRIFT: lambda p: CsbTsDrift(p.arms, p.budget), TS: lambda p: CsbTs(p.arms, p.budget)},
+    setting="allocation",
+    make=still_problem,
+    replications=5,
+    nanoseconds=100_000.0,
+)
+for name in players.names():
+    known = players.describe(name)
+    INSTANCES.add(
+        f"players-{name}",
+        f"Players on {name}",
+        "players",
+        player_policies(known.epsilon, known.delta, known.horizon),
+        setting="multiplayer",
+        instance=name,
+        horizon=known.horizon,
+        replications=20,
+        facts=player_facts(known.horizon),
+        swept=SWEPT.get(name.split("-")[0]),
+        nanoseconds=250.0,
+    )

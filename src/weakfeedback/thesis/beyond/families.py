@@ -6,6 +6,7 @@ Each family is a stated distribution and a fixed seed; nobody looked at its memb
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ import numpy as np
 from weakfeedback.allocation import AllocationProblem, CsbDt, CsbDu, CsbMk, CsbTs, KnownThresholds, NumMk
 from weakfeedback.cascade import CascadeProblem
 from weakfeedback.contextual import ContextualProblem, QuadraticFeatures, RealizableProblem
-from weakfeedback.experiments.model import Experiment
+from weakfeedback.experiments.model import ExperimentList, Makers
 from weakfeedback.multiplayer import MultiplayerProblem
 from weakfeedback.thesis.beyond import experiments as beyond
-from weakfeedback.thesis.beyond.experiments import KNOWN, TS, WD, Makers
+from weakfeedback.thesis.beyond.experiments import KNOWN, TS, WD
 from weakfeedback.thesis.random_cascades import random_problems
 
 SEED = 2021
@@ -176,84 +177,58 @@ REWARDS: Makers = {
 }
 
 
-def _family(
+FAMILIES = ExperimentList("beyond-family", seed=1, marks=20, swept=("member", "member of the family"))
+
+
+def _add(
     family: str, setting: str, problems: list[Any], policies: Makers, horizon: int, repeated: int, cost: float
-) -> list[Experiment]:
-    found = []
+) -> None:
     for number, problem in enumerate(problems, start=1):
         facts = beyond.player_facts(horizon)(problem) if setting == "multiplayer" else {}
-        found.append(
-            Experiment(
-                f"beyond-family-{family}-{number:02d}",
-                f"Random problem {number} of the family {family}",
-                f"random problems, {family}",
-                setting,
-                policies,
-                make=lambda problem=problem: problem,  # type: ignore[misc]
-                horizon=horizon,
-                replications=repeated,
-                seed=1,
-                marks=20,
-                facts=lambda _problem, n=number, facts=facts: {"member": n, **facts},  # type: ignore[misc]
-                deviations=(f"random problems: {DISTRIBUTIONS[family]}; seed {SEED}",),
-                swept=("member", "member of the family"),
-                nanoseconds=cost,
-            )
+        FAMILIES.add(
+            f"{family}-{number:02d}",
+            f"Random problem {number} of the family {family}",
+            f"random problems, {family}",
+            policies,
+            setting=setting,
+            make=lambda problem=problem: problem,
+            horizon=horizon,
+            replications=repeated,
+            facts=lambda _problem, n=number, facts=facts: {"member": n, **facts},
+            deviations=(f"random problems: {DISTRIBUTIONS[family]}; seed {SEED}",),
+            nanoseconds=cost,
         )
-    return found
 
 
-def _all_families() -> list[Experiment]:
-    with_wd = random_problems(CASCADES, SEED, lambda p: p.weak_dominance)
-    without = random_problems(CASCADES, SEED + 1, lambda p: not p.weak_dominance)
-    cascade = {k: v for k, v in beyond.cascade_policies().items() if k in ("USS-TS", WD, "Q-USS, label 1")}
-    players = beyond.player_policies(0.05, 0.05, 100_000)
-    contexts = _members("contextual", CONTEXTS, _contextual)
-    losses = _members("loss", ALLOCATIONS, lambda rng: _allocation(rng, "loss"))
-    rewards = _members("reward", ALLOCATIONS, lambda rng: _allocation(rng, "reward"))
-    unusual = [name for name in DISTRIBUTIONS if name.startswith(("loss-", "reward-"))]
-    latent = _members("cascade-latent", ADDED_MEMBERS, _latent)
-    thresholded = _members("contextual-thresholded", ADDED_MEMBERS, _thresholded)
-    return [
-        *_family("cascade-wd", "cascade", with_wd, cascade, 10_000, 20, 500.0),
-        *_family("cascade-any", "cascade", without, cascade, 10_000, 20, 500.0),
-        *_family("loss", "allocation", losses, LOSSES, 10_000, 20, 3_000.0),
-        *_family("reward", "allocation", rewards, REWARDS, 10_000, 20, 3_000.0),
-        *_family("contextual", "contextual", contexts, beyond.contextual_policies(), 3_000, 10, 10_000.0),
-        *_family("players", "multiplayer", _members("players", TEAMS, _players), players, 100_000, 10, 250.0),
-        *_family("cascade-latent", "cascade", latent, cascade, 10_000, 20, 500.0),
-        *(
-            experiment
-            for name in unusual
-            for experiment in _family(
-                name,
-                "allocation",
-                _members(name, ADDED_MEMBERS, lambda rng, name=name: _unusual(rng, name)),  # type: ignore[misc]
-                LOSSES if name.startswith("loss") else REWARDS,
-                10_000,
-                20,
-                3_000.0,
-            )
-        ),
-        *_family(
-            "contextual-thresholded",
-            "contextual",
-            thresholded,
-            beyond.contextual_policies(),
-            3_000,
-            10,
-            10_000.0,
-        ),
-        *_family(
-            "players-close",
-            "multiplayer",
-            _members("players-close", ADDED_MEMBERS, _close),
-            players,
-            100_000,
-            10,
-            250.0,
-        ),
-    ]
+def _add_cascades(family: str, problems: list[Any]) -> None:
+    chosen = ("USS-TS", WD, "Q-USS, label 1")
+    policies = {label: make for label, make in beyond.cascade_policies().items() if label in chosen}
+    _add(family, "cascade", problems, policies, 10_000, 20, 500.0)
 
 
-FAMILIES = {experiment.id: experiment for experiment in _all_families()}
+def _add_allocations(family: str, problems: list[Any]) -> None:
+    policies = LOSSES if family.startswith("loss") else REWARDS
+    _add(family, "allocation", problems, policies, 10_000, 20, 3_000.0)
+
+
+def _add_contexts(family: str, problems: list[Any]) -> None:
+    _add(family, "contextual", problems, beyond.contextual_policies(), 3_000, 10, 10_000.0)
+
+
+def _add_players(family: str, problems: list[Any]) -> None:
+    policies = beyond.player_policies(0.05, 0.05, 100_000)
+    _add(family, "multiplayer", problems, policies, 100_000, 10, 250.0)
+
+
+_add_cascades("cascade-wd", random_problems(CASCADES, SEED, lambda p: p.weak_dominance))
+_add_cascades("cascade-any", random_problems(CASCADES, SEED + 1, lambda p: not p.weak_dominance))
+for outcome in ("loss", "reward"):
+    _add_allocations(outcome, _members(outcome, ALLOCATIONS, partial(_allocation, outcome=outcome)))
+_add_contexts("contextual", _members("contextual", CONTEXTS, _contextual))
+_add_players("players", _members("players", TEAMS, _players))
+_add_cascades("cascade-latent", _members("cascade-latent", ADDED_MEMBERS, _latent))
+for name in DISTRIBUTIONS:
+    if name.startswith(("loss-", "reward-")):
+        _add_allocations(name, _members(name, ADDED_MEMBERS, partial(_unusual, family=name)))
+_add_contexts("contextual-thresholded", _members("contextual-thresholded", ADDED_MEMBERS, _thresholded))
+_add_players("players-close", _members("players-close", ADDED_MEMBERS, _close))

@@ -11,9 +11,9 @@ import numpy as np
 
 from weakfeedback.adaptive import AdaptiveProblem, Promise, UssA
 from weakfeedback.datasets.answers import CHAINS, Chain, load_answers
-from weakfeedback.experiments.model import Experiment, Row, Run, Table
+from weakfeedback.experiments.model import ExperimentList, Makers, Row, Run, Table
 from weakfeedback.routing import RoutingProblem
-from weakfeedback.thesis.beyond.experiments import NO_BOUND, OURS, Makers
+from weakfeedback.thesis.beyond.experiments import NO_BOUND, OURS
 
 # the dearest service of FrugalML's tables, which is not the one that is right most often; its price for 10,000 calls
 DEAREST = {
@@ -62,26 +62,21 @@ def known(name: str, total: float) -> tuple[float, list[float]]:
     return float(problem.fixed_costs.min()), problem.errors[-2:].tolist()
 
 
-def _experiment(name: str, total: float) -> Experiment:
-    return Experiment(
-        f"beyond-last-{name}-{PRICES.index(total) + 1}",
-        f"A last stage that is not the best: {CHAINS[name].about}, all stages cost {total:g} errors",
-        "real answers",
-        "adaptive",
-        POLICIES,
-        make=functools.partial(problem_of, name, total),
-        replications=10,
-        marks=20,
-        deviations=(OURS, NO_BOUND),
-        measures=("total_cost",),
-        nanoseconds=8_000.0,
-    )
-
-
-LAST = {
-    experiment.id: experiment
-    for experiment in (_experiment(name, total) for name in DEAREST for total in PRICES)
-}
+LAST = ExperimentList("beyond-last", setting="adaptive")
+for name in DEAREST:
+    for number, total in enumerate(PRICES, start=1):
+        LAST.add(
+            f"{name}-{number}",
+            f"A last stage that is not the best: {CHAINS[name].about}, all stages cost {total:g} errors",
+            "real answers",
+            POLICIES,
+            make=functools.partial(problem_of, name, total),
+            replications=10,
+            marks=20,
+            deviations=(OURS, NO_BOUND),
+            measures=("total_cost",),
+            nanoseconds=8_000.0,
+        )
 
 
 def last_rows(run: Run) -> list[Row]:

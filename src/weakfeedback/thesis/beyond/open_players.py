@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from weakfeedback.experiments.model import Experiment, Row, Run, Table
+from weakfeedback.experiments.model import ExperimentList, Makers, Row, Run, Table
 from weakfeedback.multiplayer import Claims, DlcLix, Dpe1, Match, MultiplayerProblem, Selfish, instances
-from weakfeedback.thesis.beyond.experiments import NO_BOUND, OURS, Makers
+from weakfeedback.thesis.beyond.experiments import NO_BOUND, OURS
 
 SEED = 2021
 SIX = (0.9, 0.8, 0.7, 0.4, 0.3, 0.2)  # the arms of the faults, for four players
@@ -73,63 +73,40 @@ def _deaf(name: str) -> MultiplayerProblem:
     return MultiplayerProblem(known.means, known.players, sensing=False)
 
 
-def _experiment(
+def _add(
     name: str, title: str, problem: MultiplayerProblem, policies: Makers, horizon: int, runs: int
-) -> Experiment:
-    return Experiment(
-        f"beyond-open-{name}",
-        title,
-        "players that come and go, own qualities, no sensing",
-        "multiplayer",
-        policies,
-        make=lambda: problem,
-        horizon=horizon,
-        replications=runs,
-        seed=1,
-        marks=100,
-        facts=lambda problem: {"K": problem.arms, "N": problem.players},
-        deviations=(OURS, NO_BOUND),
-        measures=("regret", "share"),
-        nanoseconds=3_000.0,
-    )
+) -> None:
+    place = "players that come and go, own qualities, no sensing"
+    OPEN.add(name, title, place, policies, make=lambda: problem, horizon=horizon, replications=runs)
 
 
-def _all_experiments() -> list[Experiment]:
-    crowd = {"fast": (6_000.0, 1_000.0), "slow": (30_000.0, 5_000.0)}
+OPEN = ExperimentList(
+    "beyond-open",
+    setting="multiplayer",
+    seed=1,
+    marks=100,
+    facts=lambda problem: {"K": problem.arms, "N": problem.players},
+    deviations=(OURS, NO_BOUND),
+    measures=("regret", "share"),
+    nanoseconds=3_000.0,
+)
+for name, problem in faults().items():
+    _add(f"fault-{name}", f"A fault: {name}", problem, {**SURVIVORS, **PROTOCOLS}, 20_000, 20)
+for name, pace in {"fast": (6_000.0, 1_000.0), "slow": (30_000.0, 5_000.0)}.items():
     steady = {**SURVIVORS, "DPE1": PROTOCOLS["DPE1"]}
-    return [
-        *(
-            _experiment(f"fault-{name}", f"A fault: {name}", problem, {**SURVIVORS, **PROTOCOLS}, 20_000, 20)
-            for name, problem in faults().items()
-        ),
-        *(
-            _experiment(f"churn-{name}", f"Players that come and go, {name}", churn(*pace), steady, 60_000, 5)
-            for name, pace in crowd.items()
-        ),
-        *(
-            _experiment(f"own-{name}", f"Own qualities: {name}", problem, OWN, 100_000, 10)
-            for name, problem in own_qualities().items()
-        ),
-        _experiment(
-            "deaf-6x4",
-            "No collision sensing, four players on six arms",
-            MultiplayerProblem(SIX, 4, sensing=False),
-            {"Selfish": SURVIVORS["Selfish"], **KL_UCB},
-            20_000,
-            20,
-        ),
-        _experiment(
-            "deaf-e1",
-            "No collision sensing, e1",
-            _deaf("e1"),
-            {"Selfish": SURVIVORS["Selfish"], **KL_UCB},
-            10_000,
-            20,
-        ),
-    ]
-
-
-OPEN = {experiment.id: experiment for experiment in _all_experiments()}
+    _add(f"churn-{name}", f"Players that come and go, {name}", churn(*pace), steady, 60_000, 5)
+for name, problem in own_qualities().items():
+    _add(f"own-{name}", f"Own qualities: {name}", problem, OWN, 100_000, 10)
+DEAF: Makers = {"Selfish": SURVIVORS["Selfish"], **KL_UCB}
+_add(
+    "deaf-6x4",
+    "No collision sensing, four players on six arms",
+    MultiplayerProblem(SIX, 4, sensing=False),
+    DEAF,
+    20_000,
+    20,
+)
+_add("deaf-e1", "No collision sensing, e1", _deaf("e1"), DEAF, 10_000, 20)
 
 
 def rows(run: Run) -> list[Row]:

@@ -11,9 +11,9 @@ import numpy as np
 
 from weakfeedback.adaptive import Agreement, Promise, Thresholds, UssA, instances
 from weakfeedback.datasets.answers import CHAINS, Answers, load_answers
-from weakfeedback.experiments.model import Experiment, Row, Run, Table
+from weakfeedback.experiments.model import ExperimentList, Makers, Row, Run, Table
 from weakfeedback.routing.answering import RoutedAnswers
-from weakfeedback.thesis.beyond.experiments import OURS, Makers
+from weakfeedback.thesis.beyond.experiments import OURS
 from weakfeedback.thesis.beyond.rivals import OfflineRule, StopBefore
 
 AGREES = (0.95, 0.98)
@@ -129,32 +129,27 @@ def known(name: str) -> tuple[list[tuple[str, float, float, float]], dict[float,
     return alone, {agree: best_limit(found, agree) for agree in AGREES}
 
 
-def _experiment(name: str, length: int) -> Experiment:
-    return Experiment(
-        identity(name, length),
-        f"The promise on {instances.describe(name).summary}, {length:,} requests",
-        "real answers",
-        "adaptive",
-        _policies(name, length),
-        instance=name,
-        horizon=length,
-        replications=RUNS[length],
-        marks=20,
-        deviations=(OURS, SPENT, WRITTEN),
-        measures=("spent", "differs"),
-        nanoseconds=1_500.0,
-    )
-
-
 def identity(name: str, length: int) -> str:
     """Return the id of an experiment."""
     return f"beyond-recorded-{name}{'' if length == max(RUNS) else f'-{length}'}"
 
 
-RECORDED = {
-    experiment.id: experiment
-    for experiment in (_experiment(name, length) for length in RUNS for name in CHAINS)
-}
+RECORDED = ExperimentList("beyond-recorded", setting="adaptive")
+for length, runs in RUNS.items():
+    for name in CHAINS:
+        RECORDED.add(
+            identity(name, length).removeprefix("beyond-recorded-"),
+            f"The promise on {instances.describe(name).summary}, {length:,} requests",
+            "real answers",
+            _policies(name, length),
+            instance=name,
+            horizon=length,
+            replications=runs,
+            marks=20,
+            deviations=(OURS, SPENT, WRITTEN),
+            measures=("spent", "differs"),
+            nanoseconds=1_500.0,
+        )
 
 
 class Played:

@@ -9,10 +9,9 @@ import numpy as np
 
 from weakfeedback.datasets.answers import CHAINS, Answers, Chain, load_answers
 from weakfeedback.engine.results import Results
-from weakfeedback.experiments.model import Experiment, Row, Run, Table
+from weakfeedback.experiments.model import ExperimentList, Makers, Row, Run, Table
 from weakfeedback.routing import PayToCompare, RoutingProblem, SecondLooks
 from weakfeedback.routing.yields import yields
-from weakfeedback.thesis.beyond.experiments import Makers
 
 PRICES = (0.1, 0.3, 0.5)  # of the last model, in units of an error
 ROUNDS = 5_000
@@ -81,31 +80,26 @@ def policies(name: str) -> Makers:
     }
 
 
-def _experiment(name: str, last: float) -> Experiment:
-    return Experiment(
-        f"beyond-looks-{name}-{last:g}".replace("0.", "."),
-        f"{TITLES[name]}; a call of the last model costs {last:g} errors",
-        "second looks",
-        "routing",
-        policies(name),
-        make=partial(problem, name, last),
-        horizon=ROUNDS,
-        replications=10,
-        marks=20,
-        facts=lambda p: {"best": float(p.total_costs.min())},
-        deviations=(
-            "not a setting of the thesis: its cascades always call all stages up to the last",
-            "the groups of GSM8K are random, 16 of them: nothing is known of its questions",
-            "labels of yields are not paid for, and are those of rows that are played as well",
-        ),
-        nanoseconds=2_500.0,
-    )
-
-
-EXPERIMENTS = {
-    experiment.id: experiment
-    for experiment in (_experiment(name, last) for name in TITLES for last in PRICES)
-}
+EXPERIMENTS = ExperimentList("beyond-looks", setting="routing")
+for name, title in TITLES.items():
+    for last in PRICES:
+        EXPERIMENTS.add(
+            f"{name}-{last:g}".replace("0.", "."),
+            f"{title}; a call of the last model costs {last:g} errors",
+            "second looks",
+            policies(name),
+            make=partial(problem, name, last),
+            horizon=ROUNDS,
+            replications=10,
+            marks=20,
+            facts=lambda p: {"best": float(p.total_costs.min())},
+            deviations=(
+                "not a setting of the thesis: its cascades always call all stages up to the last",
+                "the groups of GSM8K are random, 16 of them: nothing is known of its questions",
+                "labels of yields are not paid for, and are those of rows that are played as well",
+            ),
+            nanoseconds=2_500.0,
+        )
 
 
 def totals(results: Results, label: str) -> np.ndarray:

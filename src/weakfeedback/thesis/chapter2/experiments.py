@@ -12,7 +12,7 @@ import numpy as np
 from weakfeedback.cascade import CascadeProblem, HanawalHeuristic, UssTs, UssUcb, theory
 from weakfeedback.cascade.limit import reason_against
 from weakfeedback.cascade.policies.variants import ForcedComparison, UssLcb, UssUcbExploring
-from weakfeedback.experiments.model import Experiment
+from weakfeedback.experiments.model import ExperimentList, Makers
 from weakfeedback.thesis.random_cascades import random_dominant, random_problem
 
 TS, UCB, HEURISTIC = "USS-TS", "USS-UCB", "Heuristic"
@@ -117,17 +117,16 @@ def _with_f(power: float, log_power: float) -> Callable[[CascadeProblem], UssUcb
     return lambda problem: UssUcbExploring(problem.costs, 0.5, power, log_power)
 
 
-def _compare(name: str) -> Experiment:
+def _compare(name: str) -> None:
     data = name.split("-")[0]
     real = data in ("pima", "heart")
     deviations = (RECONSTRUCTED, SHUFFLED if real else GENERATOR)
-    return Experiment(
-        f"ch2-compare-{name}",
+    EXPERIMENTS.add(
+        f"compare-{name}",
         f"USS-TS, USS-UCB and the heuristic of Hanawal et al. on {name}",
         {"bsc": "figure ts_bsc", "pima": "figures dCompare, ts_pima", "heart": "figures hCompare, ts_hear"}[
             data
         ],
-        "cascade",
         {
             TS: _ts,
             UCB: _ucb,
@@ -137,49 +136,34 @@ def _compare(name: str) -> Experiment:
         instance=name,
         needs=data if real else "",
         stand_in=STAND_INS.get(name, ""),
-        facts=facts,
         deviations=(*deviations, CORRECTED) if name == "heart-5" else deviations,
     )
 
 
-def _sweep(step: float) -> Experiment:
-    return Experiment(
-        f"ch2-xi-{step:g}",
+def _sweep(step: float) -> None:
+    EXPERIMENTS.add(
+        f"xi-{step:g}",
         f"USS-TS where arm 3 costs {step:g} more than the optimal arm 2",
         "figure xi",
-        "cascade",
         {TS: _ts},
         make=lambda: CascadeProblem.bsc(BSC_ERRORS, [0.05, 0.10, 0.10 + step], slip=0.1),
-        facts=facts,
         deviations=(GENERATOR, "the thesis does not print the costs of its sweep"),
         swept=("xi", "ξ"),
     )
 
 
-def _make_test(
-    name: str,
-    title: str,
-    place: str,
-    make: Callable[[], CascadeProblem],
-    policies: dict[str, Callable[[Any], Any]],
-    **options: Any,
-) -> Experiment:
+def _remark(name: str, title: str, place: str, policies: Makers, *instances: str) -> None:
+    made = ("not an experiment of the thesis: made to test a remark",)
+    for one in instances:
+        EXPERIMENTS.add(f"{name}-{one}", f"{title} on {one}", place, policies, instance=one, deviations=made)
+
+
+def _test(
+    name: str, title: str, place: str, make: Callable[[], CascadeProblem], policies: Makers, **options: Any
+) -> None:
     options.setdefault("facts", _facts_and_bounds(options.get("horizon", 10_000)))
     made = ("not an experiment of the thesis: made to test what it proves or remarks",)
-    return Experiment(f"ch2-{name}", title, place, "cascade", policies, make=make, deviations=made, **options)
-
-
-def _on(name: str, instance: str, title: str, place: str, policies: dict[str, Any]) -> Experiment:
-    return Experiment(
-        f"ch2-{name}-{instance}",
-        f"{title} on {instance}",
-        place,
-        "cascade",
-        policies,
-        instance=instance,
-        facts=facts,
-        deviations=("not an experiment of the thesis: made to test a remark",),
-    )
+    EXPERIMENTS.add(name, title, place, policies, make=make, deviations=made, **options)
 
 
 def _random(k: int) -> CascadeProblem:
@@ -209,114 +193,84 @@ def _boundary(epsilon: float) -> CascadeProblem:
     return CascadeProblem([[1, 1, 1], [1, 0, 1]], [0.75 - epsilon, 0.25 + epsilon], [0.0, 0.25])
 
 
-def _rho_one(epsilon: float) -> Experiment:
-    name = "rho-one" if epsilon == 0.0 else f"rho-one-{epsilon:g}"
-    title = f"Forced comparisons where disagreement exceeds the cost by {epsilon:g}"
-    place, make = "section 2.3, proposition on rho >= 1", lambda: _boundary(epsilon)
-    policy: dict[str, Callable[[Any], Any]] = {FORCED: lambda problem: ForcedComparison(problem.costs)}
-    more = {"horizon": 1_000_000, "replications": 20, "facts": _forced_facts}
-    return _make_test(name, title, place, make, policy, **more)
-
-
 def _forced_facts(problem: CascadeProblem) -> dict[str, Any]:
     return {**facts(problem), "forced": theory.forced_comparison_regret(problem, 1_000_000)}
 
 
-def _uniform(horizon: int) -> Experiment:
+EXPERIMENTS = ExperimentList("ch2", setting="cascade", facts=facts)
+for name in TABLES:
+    _compare(name)
+for step in STEPS:
+    _sweep(step)
+
+EXPLORED = "section 2.4, remark on f(t) and alpha"
+LOWER: Makers = {LCB: lambda problem: UssLcb(problem.costs, alpha=0.5), UCB: _ucb}
+_remark("lower", "The lower-confidence variant", "section 2.4, remark DecisionSet", LOWER, "bsc-2", "bsc-4")
+by_alpha = {f"alpha = {alpha:g}": _with_alpha(alpha) for alpha in ALPHAS}
+_remark("alpha", "USS-UCB with several alpha", EXPLORED, by_alpha, *SWEPT)
+by_f = {label: _with_f(*powers) for label, powers in EXPLORATION.items()}
+_remark("f", "USS-UCB with several f(t)", EXPLORED, by_f, *SWEPT)
+unordered = "USS-TS and USS-UCB, error rates in no order,"
+_remark("order", unordered, "section 2.3, unknown ordering of arms", {TS: _ts, UCB: _ucb}, "unordered-1")
+
+MEAN_PULLS, UNIFORM = "section 2.4, proposition MeanPulls", "section 2.4, problem independent bounds"
+TS_BOUND = "section 2.5, problem dependent bound"
+BOTH: Makers = {UCB: _sound_ucb, TS: _ts}
+for k in range(RANDOM):
+    _test(f"random-{k}", f"Random cascade {k} with weak dominance", MEAN_PULLS, partial(_random, k), BOTH)
+for k in range(DOMINANT):
+    _test(f"dominant-{k}", f"Random cascade {k} with strong dominance", UNIFORM, partial(_dominant, k), BOTH)
+_test("empty-set", "No arm passes its tests", MEAN_PULLS, theory.empty_set_counterexample, BOTH)
+_test(
+    "intransitive",
+    "An arm that is skipped leads to a worse one",
+    TS_BOUND,
+    partial(theory.empty_set_counterexample, 0.1),
+    {TS: _ts},
+    horizon=100_000,
+)
+_test(
+    "two-arms",
+    "Two arms, whose samples are always transitive",
+    TS_BOUND,
+    partial(theory.uniform_counterexample, 0.1),
+    {TS: _ts},
+    horizon=100_000,
+)
+_test(
+    "uniform-ucb",
+    "Two arms with a tiny xi",
+    UNIFORM,
+    theory.uniform_counterexample,
+    {UCB: _sound_ucb},
+    horizon=100_000,
+    replications=20,
+)
+_test(
+    "four-copies",
+    "Four copies of one arm",
+    UNIFORM,
+    theory.strong_dominance_counterexample,
+    {UCB: _sound_ucb},
+)
+for horizon in UNIFORM_HORIZONS:
     xi = 0.5 / math.sqrt(horizon)
-    title = f"USS-TS over {horizon} rounds with xi = {xi:.4f}"
-    place = "section 2.5, problem independent bound"
-    return _make_test(
+    _test(
         f"uniform-ts-{horizon}",
-        title,
-        place,
-        lambda: theory.uniform_counterexample(xi),
+        f"USS-TS over {horizon} rounds with xi = {xi:.4f}",
+        "section 2.5, problem independent bound",
+        partial(theory.uniform_counterexample, xi),
         {TS: _ts},
         horizon=horizon,
     )
-
-
-def _theory_experiments() -> list[Experiment]:
-    both: dict[str, Callable[[Any], Any]] = {UCB: _sound_ucb, TS: _ts}
-    dependent, uniform = "section 2.4, proposition MeanPulls", "section 2.4, problem independent bounds"
-    return [
-        *(
-            _make_test(
-                f"random-{k}", f"Random cascade {k} with weak dominance", dependent, partial(_random, k), both
-            )
-            for k in range(RANDOM)
-        ),
-        *(
-            _make_test(
-                f"dominant-{k}",
-                f"Random cascade {k} with strong dominance",
-                uniform,
-                partial(_dominant, k),
-                both,
-            )
-            for k in range(DOMINANT)
-        ),
-        _make_test("empty-set", "No arm passes its tests", dependent, theory.empty_set_counterexample, both),
-        _make_test(
-            "intransitive",
-            "An arm that is skipped leads to a worse one",
-            "section 2.5, problem dependent bound",
-            lambda: theory.empty_set_counterexample(0.1),
-            {TS: _ts},
-            horizon=100_000,
-        ),
-        _make_test(
-            "two-arms",
-            "Two arms, whose samples are always transitive",
-            "section 2.5, problem dependent bound",
-            lambda: theory.uniform_counterexample(0.1),
-            {TS: _ts},
-            horizon=100_000,
-        ),
-        _make_test(
-            "uniform-ucb",
-            "Two arms with a tiny xi",
-            uniform,
-            theory.uniform_counterexample,
-            {UCB: _sound_ucb},
-            horizon=100_000,
-            replications=20,
-        ),
-        _make_test(
-            "four-copies",
-            "Four copies of one arm",
-            uniform,
-            theory.strong_dominance_counterexample,
-            {UCB: _sound_ucb},
-        ),
-        *(_uniform(horizon) for horizon in UNIFORM_HORIZONS),
-        *(_rho_one(epsilon) for epsilon in (0.0, *EPSILONS)),
-    ]
-
-
-def _all_experiments() -> list[Experiment]:
-    stuck = {LCB: lambda problem: UssLcb(problem.costs, alpha=0.5), UCB: _ucb}
-    alphas = {f"alpha = {alpha:g}": _with_alpha(alpha) for alpha in ALPHAS}
-    functions = {label: _with_f(*powers) for label, powers in EXPLORATION.items()}
-    remark = "section 2.4, remark on f(t) and alpha"
-    return [
-        *(_compare(name) for name in TABLES),
-        *(_sweep(step) for step in STEPS),
-        *(
-            _on("lower", name, "The lower-confidence variant", "section 2.4, remark DecisionSet", stuck)
-            for name in ("bsc-2", "bsc-4")
-        ),
-        *(_on("alpha", name, "USS-UCB with several alpha", remark, alphas) for name in SWEPT),
-        *(_on("f", name, "USS-UCB with several f(t)", remark, functions) for name in SWEPT),
-        _on(
-            "order",
-            "unordered-1",
-            "USS-TS and USS-UCB, error rates in no order,",
-            "section 2.3, unknown ordering of arms",
-            {TS: _ts, UCB: _ucb},
-        ),
-        *_theory_experiments(),
-    ]
-
-
-EXPERIMENTS = {experiment.id: experiment for experiment in _all_experiments()}
+for epsilon in (0.0, *EPSILONS):
+    _test(
+        "rho-one" if epsilon == 0.0 else f"rho-one-{epsilon:g}",
+        f"Forced comparisons where disagreement exceeds the cost by {epsilon:g}",
+        "section 2.3, proposition on rho >= 1",
+        partial(_boundary, epsilon),
+        {FORCED: lambda problem: ForcedComparison(problem.costs)},
+        horizon=1_000_000,
+        replications=20,
+        facts=_forced_facts,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +22,7 @@ from weakfeedback.contextual import (
     theory,
 )
 from weakfeedback.contextual.assumptions import assess
-from weakfeedback.experiments.model import Experiment
+from weakfeedback.experiments.model import ExperimentList, Makers
 
 PD, SUPERVISED = "USS-PD", "supervised"
 ALPHA, BETA = "USS-PD-lambdaI, alpha", "USS-PD-lambdaI, beta"
@@ -115,23 +116,19 @@ def synthetic_id(last: float) -> str:
     return f"ch3-synthetic-{number}" if number <= 4 else f"ch3-xi-{last:g}"
 
 
-def _synthetic(last: float) -> Experiment:
+def _synthetic(last: float) -> None:
     number = LAST_COSTS.index(last) + 1
     printed = number <= 4
-    policies: dict[str, Callable[[Any], Any]] = {PD: _pd}
+    policies: Makers = {PD: _pd}
     if number == 3:
         policies[SUPERVISED] = _supervised
-    return Experiment(
-        synthetic_id(last),
+    EXPERIMENTS.add(
+        synthetic_id(last).removeprefix("ch3-"),
         f"USS-PD on synthetic contexts, C_5 = {last:g}" + (", and a supervised learner" * (number == 3)),
         "figures syn, supComp, xi_regret",
-        "contextual",
         policies,
         instance=f"synthetic-{number}" if printed else "",
         make=None if printed else lambda: families.synthetic((*SYNTHETIC_COSTS, last)),
-        horizon=HORIZON,
-        marks=100,
-        facts=facts,
         deviations=(FORCED, TRAINED),
         swept=("xi_fixed", "ξ of the best fixed arm"),
     )
@@ -142,13 +139,12 @@ def cost_id(data: str, labels: str, number: int) -> str:
     return f"ch3-cost-{data}-{labels}-{number}"
 
 
-def _cost(data: str, labels: str, number: int) -> Experiment:
+def _cost(data: str, labels: str, number: int) -> None:
     infix = "contextual" if labels == "random" else "contextual-thresholded"
-    return Experiment(
-        cost_id(data, labels, number),
+    EXPERIMENTS.add(
+        cost_id(data, labels, number).removeprefix("ch3-"),
         f"Total cost on {data} PI {number}, {labels} labels",
         "figure diabetes" if data == "pima" else "figure heart",
-        "contextual",
         {
             PD: _loose,
             THIRD: _fixed(2),
@@ -157,28 +153,24 @@ def _cost(data: str, labels: str, number: int) -> Experiment:
             FIRST: _fixed(0),
         },
         instance=f"{data}-{infix}-{number}",
-        horizon=HORIZON,
         replications=20 if data == "pima" else 10,
         seed=0 if data == "pima" else 1,
         marks=20,
         needs=data,
         stand_in=f"bc-{infix}-{STAND_INS[number]}",
-        facts=facts,
         deviations=(FORCED, LOOSE, FEWER, BOTH),
         measures=("total_cost", "regret"),
         nanoseconds=12_000.0 if data == "pima" else 80_000.0,
     )
 
 
-def _realizable(arms: int, case: int) -> Experiment:
-    return Experiment(
-        f"ch3-realizable-{arms}-{case}",
+def _realizable(arms: int, case: int) -> None:
+    EXPERIMENTS.add(
+        f"realizable-{arms}-{case}",
         f"USS-PD where disagreements are a logistic model, {arms} arms, case {case}",
         f"figure realizable{arms}Cls",
-        "contextual",
         {PD: _loose},
         instance=f"realizable-{arms}-{case}",
-        horizon=HORIZON,
         replications=500,
         marks=20,
         facts=facts_and_bound,
@@ -213,71 +205,49 @@ def last_optimal() -> RealizableProblem:
     return RealizableProblem(chosen, whole.pair_parameters, whole.costs, whole.feature_map)
 
 
-def _make_test(
-    name: str, title: str, place: str, make: Callable[[], Any], policies: dict[str, Any], bound: bool = False
-) -> Experiment:
-    return Experiment(
-        f"ch3-{name}",
-        title,
-        place,
-        "contextual",
-        policies,
-        make=make,
-        horizon=HORIZON,
-        replications=100 if bound else 50,
-        marks=100,
-        facts=facts_and_bound if bound else facts,
-        deviations=(OURS, FORCED),
-    )
+def _test(
+    name: str, title: str, place: str, make: Callable[[], Any], policies: Makers, **options: Any
+) -> None:
+    usual = {"make": make, "replications": 50, "deviations": (OURS, FORCED)}
+    EXPERIMENTS.add(name, title, place, policies, **usual | options)
 
 
-def _all_experiments() -> list[Experiment]:
-    ridges = {
-        ALPHA: lambda problem: UssPdRidge(problem.costs, problem.dimension),
-        BETA: lambda problem: UssPdRidge(problem.costs, problem.dimension, bonus="beta"),
-    }
-    return [
-        *(_synthetic(last) for last in LAST_COSTS),
-        *(
-            _cost(data, labels, number)
-            for data in ("pima", "heart")
-            for labels in ("random", "thresholded")
-            for number in (1, 2, 3)
-        ),
-        *(_realizable(arms, case) for arms in (4, 5) for case in CASES),
-        _make_test(
-            "varying",
-            "Given disagreements; the best arm changes with the context",
-            "section Realizable Setting",
-            families.varying,
-            {PD: _pd, BETA: ridges[BETA]},
-            bound=True,
-        ),
-        _make_test(
-            "last-optimal",
-            "Contexts in which the last arm is optimal",
-            "section 3.4, lemma subOptimalLowerSelection",
-            last_optimal,
-            {PD: _pd, CAUTIOUS: _cautious},
-        ),
-        *(
-            _make_test(
-                f"arms-{arms}",
-                f"The example of the thesis with {arms} arms",
-                "section Effect of adding more arms",
-                partial(more_arms, arms),
-                {PD: _pd},
-            )
-            for arms in (3, 4)
-        ),
-        _make_test(
-            "ridge",
-            "USS-PD-lambdaI on synthetic PI 2",
-            "section USS-PD-lambdaI",
-            lambda: families.synthetic((*SYNTHETIC_COSTS, 0.60)),
-            ridges,
-        ),
-    ]
+EXPERIMENTS = ExperimentList("ch3", setting="contextual", horizon=HORIZON, marks=100, facts=facts)
+for last in LAST_COSTS:
+    _synthetic(last)
+for data, labels, number in itertools.product(("pima", "heart"), ("random", "thresholded"), (1, 2, 3)):
+    _cost(data, labels, number)
+for arms, case in itertools.product((4, 5), CASES):
+    _realizable(arms, case)
 
-
-EXPERIMENTS = {experiment.id: experiment for experiment in _all_experiments()}
+RIDGES: Makers = {
+    ALPHA: lambda problem: UssPdRidge(problem.costs, problem.dimension),
+    BETA: lambda problem: UssPdRidge(problem.costs, problem.dimension, bonus="beta"),
+}
+_test(
+    "varying",
+    "Given disagreements; the best arm changes with the context",
+    "section Realizable Setting",
+    families.varying,
+    {PD: _pd, BETA: RIDGES[BETA]},
+    replications=100,
+    facts=facts_and_bound,
+)
+_test(
+    "last-optimal",
+    "Contexts in which the last arm is optimal",
+    "section 3.4, lemma subOptimalLowerSelection",
+    last_optimal,
+    {PD: _pd, CAUTIOUS: _cautious},
+)
+for arms in (3, 4):
+    title = f"The example of the thesis with {arms} arms"
+    place = "section Effect of adding more arms"
+    _test(f"arms-{arms}", title, place, partial(more_arms, arms), {PD: _pd})
+_test(
+    "ridge",
+    "USS-PD-lambdaI on synthetic PI 2",
+    "section USS-PD-lambdaI",
+    lambda: families.synthetic((*SYNTHETIC_COSTS, 0.60)),
+    RIDGES,
+)

@@ -24,7 +24,7 @@ from weakfeedback.allocation import (
 )
 from weakfeedback.allocation.instances import describe, load
 from weakfeedback.allocation.waiting import published_share
-from weakfeedback.experiments.model import Experiment
+from weakfeedback.experiments.model import ExperimentList, Makers
 from weakfeedback.thesis.chapter4.rivals import KnownThresholdsUcb
 
 SK, SU, ST, ST_PROGRAM = "CSB-SK", "CSB-SU", "CSB-ST", "CSB-ST, W of the program"
@@ -82,8 +82,6 @@ ANYTIME_NOTE = (
     "the policies, which are not from the thesis, get neither the horizon nor anything computed from it"
 )
 REMARK = "not an experiment of the thesis: made to test a remark"
-
-Maker = Callable[[Any], Any]
 
 
 def facts(problem: AllocationProblem) -> dict[str, Any]:
@@ -155,32 +153,21 @@ def _gamma_note(name: str, problem: AllocationProblem) -> tuple[str, ...]:
     return (f"the stated gamma = {stated:g} exceeds the problem's own, {problem.gamma:.3g} ({why}); kept",)
 
 
-def _experiment(
-    suffix: str,
+def _add(
+    name: str,
     title: str,
     place: str,
-    policies: dict[str, Maker],
+    policies: Makers,
     make: Callable[[], AllocationProblem],
     deviations: tuple[str, ...],
     **options: Any,
-) -> Experiment:
+) -> None:
     options.setdefault("nanoseconds", 2_500.0 if make().arms >= 50 else 700.0)
-    options.setdefault("measures", ("regret", "really_equivalent"))
-    return Experiment(
-        f"ch4-{suffix.lower()}",
-        title,
-        place,
-        "allocation",
-        policies,
-        make=make,
-        facts=facts,
-        deviations=deviations,
-        **options,
-    )
+    EXPERIMENTS.add(name.lower(), title, place, policies, make=make, deviations=deviations, **options)
 
 
-def _same(name: str) -> Experiment:
-    policies: dict[str, Maker] = {
+def _same(name: str) -> None:
+    policies: Makers = {
         SU: su,
         SK: sk,
         ST: lambda p: CsbSt(*_arms(p), EPSILON, DELTA),
@@ -192,11 +179,11 @@ def _same(name: str) -> Experiment:
     }
     notes = (UNSTATED_T, ROUNDED_UP, RECONSTRUCTED, *((BELOW_EPSILON,) if name == "I" else ()))
     title = f"CSB-SU, CSB-SK, CSB-ST and known thresholds (MP-TS) on instance {name}"
-    return _experiment(f"compare-{name}", title, "figure CompSameTheta", policies, partial(load, name), notes)
+    _add(f"compare-{name}", title, "figure CompSameTheta", policies, partial(load, name), notes)
 
 
-def _different(name: str) -> list[Experiment]:
-    printed: dict[str, Maker] = {
+def _different(name: str) -> None:
+    printed: Makers = {
         MK: mk,
         DK: dk,
         DU: du,
@@ -204,7 +191,7 @@ def _different(name: str) -> list[Experiment]:
         KNOWN: known,
         UCB: lambda p: KnownThresholdsUcb(*_arms(p), p.thresholds),
     }
-    program: dict[str, Maker] = {
+    program: Makers = {
         MK: lambda p: _program(CsbMk, p, distinct=True),
         DK: lambda p: _program(CsbMk, p),
         DU: lambda p: du(p, FINER),
@@ -214,18 +201,16 @@ def _different(name: str) -> list[Experiment]:
     notes = (UNSTATED_T, MENDED, ROUNDED_UP, SETS, RECONSTRUCTED, *_gamma_note(name, make()))
     title = f"CSB-MK, CSB-DK, CSB-DU and CSB-DT on instance {name}"
     place = "figure diffTheta"
-    return [
-        _experiment(f"compare-{name}", f"{title}, as printed", place, printed, make, notes),
-        _experiment(f"compare-{name}-2019", f"{title}, as in 2019", place, program, make, (*notes, PROGRAM)),
-    ]
+    _add(f"compare-{name}", f"{title}, as printed", place, printed, make, notes)
+    _add(f"compare-{name}-2019", f"{title}, as in 2019", place, program, make, (*notes, PROGRAM))
 
 
-def _loss_sweep(name: str, kind: str, value: float) -> Experiment:
+def _loss_sweep(name: str, kind: str, value: float) -> None:
     given = {"budget": value} if kind == "resource" else {"threshold": value}
     make = partial(load, name, **given)  # type: ignore[arg-type]
     if name == "II":
         places = {"resource": "figures QSameTheta, sameVaryQ", "threshold": "figures TSameTheta, sameVaryT"}
-        policies: dict[str, Maker] = {SK: sk, SU: su}
+        policies: Makers = {SK: sk, SU: su}
         notes: tuple[str, ...] = (UNSTATED_T, UNPRINTED, ROUNDED_UP)
         place = places[kind]
     else:
@@ -234,7 +219,7 @@ def _loss_sweep(name: str, kind: str, value: float) -> Experiment:
         place = f"figures multiTheta, differemtTheta, instance {name}"
     letter, axis = ("Q", "Q") if kind == "resource" else ("theta", "θ")
     title = f"{' and '.join(policies)} on instance {name} with {letter} = {value:g}"
-    return _experiment(f"{kind}-{name}-{value:g}", title, place, policies, make, notes, swept=(letter, axis))
+    _add(f"{kind}-{name}-{value:g}", title, place, policies, make, notes, swept=(letter, axis))
 
 
 def num_sk(problem: AllocationProblem) -> NumSk:
@@ -249,14 +234,14 @@ def num_mk(problem: AllocationProblem, gamma: float = 0.001, decimals: int | Non
     return NumMk(*_arms(problem), EPSILON, 0.1, gamma, every=EVERY, **options)
 
 
-def _num(name: str, kind: str, value: float, law: str) -> Experiment:
+def _num(name: str, kind: str, value: float, law: str) -> None:
     given = {"budget": value} if kind == "resource" else {"threshold": value}
     make = partial(load, name, rewards=law, **given)
     letter, axis = ("Q", "Q") if kind == "resource" else ("theta", "θ")
     options: dict[str, Any] = {"swept": (letter, axis)}
     notes: tuple[str, ...] = (UNPRINTED, ROUNDED_UP) if law == "bernoulli" else (UNPRINTED,)
     if name == "NUM1":
-        policies: dict[str, Maker] = {NUM_SK: num_sk}
+        policies: Makers = {NUM_SK: num_sk}
         place = f"figure {'SameThetaC' if kind == 'resource' else 'SameThetaQ'}, {law}"
     else:
         policies = {NUM_MK: num_mk, ROUNDED: lambda p: num_mk(p, 1e-4, 3)}
@@ -266,78 +251,93 @@ def _num(name: str, kind: str, value: float, law: str) -> Experiment:
     if name == "NUM3" and law == "uniform":
         notes = (*notes, CLIPPED)
     title = f"{' and '.join(policies)} on {name} with {letter} = {value:g}, {law} rewards"
-    return _experiment(f"{kind}-{name}-{value:g}-{law}", title, place, policies, make, notes, **options)
-
-
-def _remarks() -> list[Experiment]:
-    four = partial(load, "IV")
-    by_epsilon: dict[str, Maker] = {}
-    for epsilon in EPSILONS:
-        by_epsilon[f"{MK}, epsilon = {epsilon:g}"] = partial(mk, epsilon=epsilon)
-    for epsilon in EPSILONS:
-        by_epsilon[f"{DT}, epsilon = {epsilon:g}"] = partial(dt, epsilon=epsilon)
-    by_gamma: dict[str, Maker] = {f"{DU}, gamma = {g:g}": partial(du, gamma=g) for g in GAMMAS}
-    by_gamma |= {f"{DK}, gamma = {g:g}": partial(dk, gamma=g) for g in GAMMAS}
-    notes: tuple[str, ...] = (REMARK, MENDED, ROUNDED_UP, SETS)
-    place = "section 4.5.2, comparison of algorithms"
-    found = [
-        _experiment(
-            "epsilon-IV", "CSB-MK and CSB-DT with several epsilon on IV", place, by_epsilon, four, notes
-        ),
-        _experiment("gamma-IV", "CSB-DU and CSB-DK with several gamma on IV", place, by_gamma, four, notes),
-    ]
-    for name in DIFFERENT:
-        policies: dict[str, Maker] = {}
-        for label, maker in ((MK, mk), (DU, du), (KNOWN, known)):
-            policies |= {f"{label}, N = {n}": partial(maker, every=n) for n in (1, EVERY)}
-        title = f"The knapsack every round or every {EVERY} rounds on {name}"
-        place = "section 4.5, computation"
-        notes = (REMARK, MENDED, ROUNDED_UP, *_gamma_note(name, load(name)))
-        found.append(_experiment(f"every-{name}", title, place, policies, partial(load, name), notes))
-    return found
+    _add(f"{kind}-{name}-{value:g}-{law}", title, place, policies, make, notes, **options)
 
 
 def _small() -> AllocationProblem:
     return AllocationProblem([0.8, 0.6, 0.5, 0.4, 0.2], [0.45] * 5, 1.0)
 
 
-def _long() -> Experiment:
-    policies: dict[str, Maker] = {
-        SK: lambda p: CsbSk(*_arms(p), EPSILON, theory.delta_for(LONG, ALPHA)),
-        SU: su,
-        KNOWN: known,
-    }
-    title = "CSB-SK and CSB-SU over 100 000 rounds, five arms"
-    place = "corollaries OptimalBoundST, OptimalBoundJointST"
-    notes = (REMARK, ROUNDED_UP, "delta = T^(-(log T)^-0.5), as the theorem sets it")
-    options: dict[str, Any] = {"horizon": LONG, "replications": REPEATED, "nanoseconds": 500.0}
-    return _experiment("long", title, place, policies, _small, notes, **options)
-
-
-def _anytime(name: str) -> Experiment:
-    policies: dict[str, Maker] = {TS: lambda p: CsbTs(*_arms(p), setting="reward")}
+def _anytime(name: str) -> None:
+    policies: Makers = {TS: lambda p: CsbTs(*_arms(p), setting="reward")}
     if name == "NUM1":
         policies = {TS_SAME: lambda p: CsbTsSame(*_arms(p), setting="reward")}
     title = f"{' and '.join(policies)} on {name} without a horizon"
     options: dict[str, Any] = {"horizon": ANYTIME, "replications": ANYTIME_RUNS, "nanoseconds": 4_500.0}
     options["measures"] = ("regret",)  # they keep no estimate of the thresholds
     place, notes = "section 4.6, anytime algorithms for rewards", (REMARK, ANYTIME_NOTE)
-    return _experiment(f"anytime-{name}", title, place, policies, partial(load, name), notes, **options)
+    _add(f"anytime-{name}", title, place, policies, partial(load, name), notes, **options)
 
 
-def _all_experiments() -> list[Experiment]:
-    found = [_same(name) for name in SAME]
-    found += [experiment for name in DIFFERENT for experiment in _different(name)]
-    for name in ("II", *DIFFERENT):
-        found += [_loss_sweep(name, "resource", value) for value in RESOURCES[name]]
-    found += [_loss_sweep("II", "threshold", value) for value in THRESHOLDS["II"]]
-    for law in LAWS:
-        found += [_num("NUM1", "resource", value, law) for value in RESOURCES["NUM1"]]
-        found += [_num("NUM1", "threshold", value, law) for value in THRESHOLDS["NUM1"]]
-        for name in ("NUM2", "NUM3"):
-            found += [_num(name, "resource", value, law) for value in RESOURCES[name]]
-    found += [_anytime(name) for name in ("NUM1", "NUM2", "NUM3")]
-    return [*found, *_remarks(), _long()]
+def _kept_sets(name: str) -> None:
+    policies: Makers = {
+        f"{label}, N = {n}": partial(maker, every=n)
+        for label, maker in ((MK, mk), (DU, du), (KNOWN, known))
+        for n in (1, EVERY)
+    }
+    title = f"The knapsack every round or every {EVERY} rounds on {name}"
+    notes = (REMARK, MENDED, ROUNDED_UP, *_gamma_note(name, load(name)))
+    _add(f"every-{name}", title, "section 4.5, computation", policies, partial(load, name), notes)
 
 
-EXPERIMENTS = {experiment.id: experiment for experiment in _all_experiments()}
+EXPERIMENTS = ExperimentList(
+    "ch4", setting="allocation", facts=facts, measures=("regret", "really_equivalent")
+)
+for name in SAME:
+    _same(name)
+for name in DIFFERENT:
+    _different(name)
+for name in ("II", *DIFFERENT):
+    for value in RESOURCES[name]:
+        _loss_sweep(name, "resource", value)
+for value in THRESHOLDS["II"]:
+    _loss_sweep("II", "threshold", value)
+for law in LAWS:
+    for value in RESOURCES["NUM1"]:
+        _num("NUM1", "resource", value, law)
+    for value in THRESHOLDS["NUM1"]:
+        _num("NUM1", "threshold", value, law)
+    for name in ("NUM2", "NUM3"):
+        for value in RESOURCES[name]:
+            _num(name, "resource", value, law)
+for name in ("NUM1", "NUM2", "NUM3"):
+    _anytime(name)
+
+COMPARED = "section 4.5.2, comparison of algorithms"
+_add(
+    "epsilon-IV",
+    "CSB-MK and CSB-DT with several epsilon on IV",
+    COMPARED,
+    {
+        f"{label}, epsilon = {epsilon:g}": partial(maker, epsilon=epsilon)
+        for label, maker in ((MK, mk), (DT, dt))
+        for epsilon in EPSILONS
+    },
+    partial(load, "IV"),
+    (REMARK, MENDED, ROUNDED_UP, SETS),
+)
+_add(
+    "gamma-IV",
+    "CSB-DU and CSB-DK with several gamma on IV",
+    COMPARED,
+    {
+        f"{label}, gamma = {gamma:g}": partial(maker, gamma=gamma)
+        for label, maker in ((DU, du), (DK, dk))
+        for gamma in GAMMAS
+    },
+    partial(load, "IV"),
+    (REMARK, MENDED, ROUNDED_UP, SETS),
+)
+for name in DIFFERENT:
+    _kept_sets(name)
+_add(
+    "long",
+    "CSB-SK and CSB-SU over 100 000 rounds, five arms",
+    "corollaries OptimalBoundST, OptimalBoundJointST",
+    {SK: lambda p: CsbSk(*_arms(p), EPSILON, theory.delta_for(LONG, ALPHA)), SU: su, KNOWN: known},
+    _small,
+    (REMARK, ROUNDED_UP, "delta = T^(-(log T)^-0.5), as the theorem sets it"),
+    horizon=LONG,
+    replications=REPEATED,
+    nanoseconds=500.0,
+)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from weakfeedback.experiments.model import Experiment
+from weakfeedback.experiments.model import ExperimentList, Makers
 from weakfeedback.multiplayer import Dlc, DlcLix, MultiplayerProblem, MusicalChairs, SicMmab, theory
-from weakfeedback.multiplayer.instances import Instance, describe
+from weakfeedback.multiplayer.instances import describe
 
 # With "eps" AdaptiveExplore stops as it must have done for the thesis's figures, with "eps/N" as its text says.
 DLC, LIX = "DLC, eps", "DLC-LIX, eps"
@@ -43,15 +43,13 @@ WIDTH = (
 )
 MADE = "not an experiment of the thesis: made to test what it proves or remarks"
 
-Makers = Mapping[str, Callable[[MultiplayerProblem], Any]]
-
 
 def sic_mmab(problem: MultiplayerProblem, horizon: int) -> SicMmab:
     """Return SIC-MMAB as in its authors' program: it starts with a later phase and so communicates less."""
     return SicMmab(problem.arms, horizon, first_phase=math.ceil(math.log2(problem.players)) + 1)
 
 
-def makers(epsilon: float, delta: float, horizon: int) -> dict[str, Callable[[MultiplayerProblem], Any]]:
+def makers(epsilon: float, delta: float, horizon: int) -> Makers:
     """Return all policies of the chapter by label."""
     return {
         DLC: lambda p: Dlc(p.arms, epsilon, delta, tolerance="eps"),
@@ -105,84 +103,6 @@ def _bound_exploration(problem: MultiplayerProblem, tolerance: float, delta: flo
     return theory.exploration_rounds(problem, tolerance, delta)
 
 
-def _make_named(
-    name: str, instance: Instance, title: str, place: str, labels: tuple[str, ...], **options: Any
-) -> Experiment:
-    rounds, known = options.setdefault("horizon", instance.horizon), (instance.epsilon, instance.delta)
-    usual: dict[str, Any] = {"replications": REPLICATIONS, "marks": 40, "nanoseconds": 150.0}
-    usual |= {"deviations": (SHUFFLED, BOTH, MENDED, WIDTH), "facts": facts_of(*known)}
-    policies = _choose(*known, rounds, labels)
-    named = {**usual, **options, "instance": instance.name}
-    return Experiment(f"ch5-{name}", title, place, "multiplayer", policies, **named)
-
-
-def _comparisons() -> list[Experiment]:
-    e1, e2 = describe("e1"), describe("e2")
-    ours = (DLC, LIX, DLC_N, LIX_N, ROUNDED)
-    return [
-        _make_named(
-            "compare-e1",
-            e1,
-            "DLC, DLC-LIX and Musical Chairs with T_0 = 3000",
-            "figure mc",
-            (*ours, MC),
-            marks=200,
-            measures=("regret", "collisions"),
-            nanoseconds=600.0,
-        ),
-        _make_named(
-            "compare-e2",
-            e2,
-            "DLC, DLC-LIX and SIC-MMAB",
-            "figure sic-mmab",
-            (*ours, ROUNDED_N, SIC, MC),
-            marks=200,
-            measures=("regret", "collisions"),
-        ),
-    ]
-
-
-def _sweeps() -> list[Experiment]:
-    labels = (DLC, LIX, DLC_N, LIX_N, ROUNDED, SIC)
-    return [
-        *(
-            _make_named(
-                f"arms-{k}",
-                describe(f"arms-{k}"),
-                f"Five players on {k} arms",
-                "figure arms",
-                labels,
-                swept=("K", "arms K"),
-            )
-            for k in ARMS
-        ),
-        *(
-            _make_named(
-                f"players-{n}",
-                describe(f"players-{n}"),
-                f"{n} of at most ten players on ten arms",
-                "figure players",
-                labels,
-                swept=("N", "players N"),
-            )
-            for n in PLAYERS
-        ),
-        *(
-            _make_named(
-                f"gap-{gap:g}",
-                describe(f"gap-{gap:g}"),
-                f"Six players on nine arms whose means are {gap:g} apart",
-                "figure colSam",
-                labels,
-                swept=("gap", "gap between means"),
-                measures=("collisions", "settled_at", "regret"),
-                nanoseconds=300.0,
-            )
-            for gap in GAPS
-        ),
-    ]
-
-
 def biased() -> MultiplayerProblem:
     """Return ten good arms that look worse than ten others once means are rounded down to quarters."""
     good, others = 0.998, 0.84
@@ -190,54 +110,97 @@ def biased() -> MultiplayerProblem:
     return MultiplayerProblem(means, players=10)
 
 
-def _make_tests() -> list[Experiment]:
-    e1, e2 = describe("e1"), describe("e2")
-    rounding = (0.5, 0.05)
-    return [
-        _make_named(
-            "ends-e1",
-            e1,
-            "How DLC, DLC-LIX and Musical Chairs end with the tolerance eps = 0.3",
-            "section 5.5, on wrong ends",
-            (DLC, LIX, ROUNDED, MC, HASTY),
-            replications=100,
-            nanoseconds=200.0,
-            deviations=(MADE, SHUFFLED),
-        ),
-        _make_named(
-            "long-e1",
-            e1,
-            "DLC and DLC-LIX with the tolerance eps/N, given time to end",
-            "section 5.3, lemma samples_AE",
-            (DLC_N, LIX_N, ROUNDED_N),
-            horizon=100_000,
-            deviations=(MADE, SHUFFLED),
-        ),
-        Experiment(
-            "ch5-rounding",
-            "DLC-LIX where means rounded to eps/2 mislead the leader",
-            "section 5.4, lemma dlcIXLearning",
-            "multiplayer",
-            _choose(*rounding, 300_000, (LIX_N, ROUNDED_N)),
-            make=biased,
-            horizon=300_000,
-            replications=REPLICATIONS,
-            marks=40,
-            facts=facts_of(*rounding),
-            deviations=(MADE, "each player's mean is rounded down by nearly eps/2, the leader's own is not"),
-            nanoseconds=300.0,
-        ),
-        _make_named(
-            "fair-e2",
-            e2,
-            "DLC with rotation over the arms found",
-            "section 5.3, fair allocation",
-            (FAIR,),
-            horizon=60_000,
-            measures=("regret", "collisions"),
-            deviations=(MADE, SHUFFLED),
-        ),
-    ]
+def _add(name: str, instance: str, title: str, place: str, labels: tuple[str, ...], **options: Any) -> None:
+    found = describe(instance)
+    horizon = options.setdefault("horizon", found.horizon)
+    known = (found.epsilon, found.delta)
+    options.setdefault("facts", facts_of(*known))
+    EXPERIMENTS.add(name, title, place, _choose(*known, horizon, labels), instance=instance, **options)
 
 
-EXPERIMENTS = {experiment.id: experiment for experiment in (*_comparisons(), *_sweeps(), *_make_tests())}
+EXPERIMENTS = ExperimentList(
+    "ch5",
+    setting="multiplayer",
+    replications=REPLICATIONS,
+    marks=40,
+    deviations=(SHUFFLED, BOTH, MENDED, WIDTH),
+    nanoseconds=150.0,
+)
+PRINTED = (DLC, LIX, DLC_N, LIX_N, ROUNDED)
+_add(
+    "compare-e1",
+    "e1",
+    "DLC, DLC-LIX and Musical Chairs with T_0 = 3000",
+    "figure mc",
+    (*PRINTED, MC),
+    marks=200,
+    measures=("regret", "collisions"),
+    nanoseconds=600.0,
+)
+_add(
+    "compare-e2",
+    "e2",
+    "DLC, DLC-LIX and SIC-MMAB",
+    "figure sic-mmab",
+    (*PRINTED, ROUNDED_N, SIC, MC),
+    marks=200,
+    measures=("regret", "collisions"),
+)
+for k in ARMS:
+    name, title = f"arms-{k}", f"Five players on {k} arms"
+    _add(name, name, title, "figure arms", (*PRINTED, SIC), swept=("K", "arms K"))
+for n in PLAYERS:
+    name, title = f"players-{n}", f"{n} of at most ten players on ten arms"
+    _add(name, name, title, "figure players", (*PRINTED, SIC), swept=("N", "players N"))
+for gap in GAPS:
+    name = f"gap-{gap:g}"
+    _add(
+        name,
+        name,
+        f"Six players on nine arms whose means are {gap:g} apart",
+        "figure colSam",
+        (*PRINTED, SIC),
+        swept=("gap", "gap between means"),
+        measures=("collisions", "settled_at", "regret"),
+        nanoseconds=300.0,
+    )
+_add(
+    "ends-e1",
+    "e1",
+    "How DLC, DLC-LIX and Musical Chairs end with the tolerance eps = 0.3",
+    "section 5.5, on wrong ends",
+    (DLC, LIX, ROUNDED, MC, HASTY),
+    replications=100,
+    nanoseconds=200.0,
+    deviations=(MADE, SHUFFLED),
+)
+_add(
+    "long-e1",
+    "e1",
+    "DLC and DLC-LIX with the tolerance eps/N, given time to end",
+    "section 5.3, lemma samples_AE",
+    (DLC_N, LIX_N, ROUNDED_N),
+    horizon=100_000,
+    deviations=(MADE, SHUFFLED),
+)
+EXPERIMENTS.add(
+    "rounding",
+    "DLC-LIX where means rounded to eps/2 mislead the leader",
+    "section 5.4, lemma dlcIXLearning",
+    _choose(0.5, 0.05, 300_000, (LIX_N, ROUNDED_N)),
+    make=biased,
+    horizon=300_000,
+    facts=facts_of(0.5, 0.05),
+    deviations=(MADE, "each player's mean is rounded down by nearly eps/2, the leader's own is not"),
+    nanoseconds=300.0,
+)
+_add(
+    "fair-e2",
+    "e2",
+    "DLC with rotation over the arms found",
+    "section 5.3, fair allocation",
+    (FAIR,),
+    horizon=60_000,
+    measures=("regret", "collisions"),
+    deviations=(MADE, SHUFFLED),
+)
