@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weakfeedback.live.cascade_report import spent_lines
+from weakfeedback.live.game import View
 from weakfeedback.live.games.adaptive import Ask
-from weakfeedback.live.games.cascade import Counts
-from weakfeedback.live.report import Report, counted, percent
+from weakfeedback.live.report import Report, columns, counted, percent
 from weakfeedback.live.warning import warn_caller
 from weakfeedback.words import STAGES, Words
 
@@ -81,23 +81,23 @@ class AdaptiveReport(Report):
     words: Words = STAGES
 
     def __str__(self) -> str:
-        K, words, wide = len(self.stage_costs), self.words, self.words.width(5)
+        K, words = len(self.stage_costs), self.words
         judged = "" if self.judge is None else f" (judge {self.judge})"
         lines = [
             f"Cascade of {counted(K, 'stage')}, {self.policy}{judged}: {counted(self.rounds, 'round')} learned, "
             f"{self.pending} pending",
             "",
-            f"{'stage':>{wide}}  {'cost':>10}  {'reached':>8}  {'stopped here':>12}  {'changed the answer':>18}"
-            + (f"  {'judge agreed':>12}" if self.agreed is not None else ""),
         ]
+        heads = ["stage", "cost", "reached", "stopped here", "changed the answer", "judge agreed"]
+        rows = [heads if self.agreed is not None else heads[:-1]]
         for k, cost in enumerate(self.stage_costs):
-            line = f"{words.short(k):>{wide}}  {words.money(cost):>10}  "
-            line += f"{self._share(self.reached[k], self.rounds):>8}  {self._share(self.stopped[k], self.rounds):>12}"
+            rows.append([words.short(k), words.money(cost), self._share(self.reached[k], self.rounds)])
+            rows[-1].append(self._share(self.stopped[k], self.rounds))
             if k > 0:
-                line += f"  {self._share(self.changed[k - 1], self.reached[k]):>18}"
-                if self.agreed is not None and self.judged_changes is not None:
-                    line += f"  {self._share(self.agreed[k - 1], self.judged_changes[k - 1]):>12}"
-            lines.append(line)
+                rows[-1].append(self._share(self.changed[k - 1], self.reached[k]))
+            if k > 0 and self.agreed is not None and self.judged_changes is not None:
+                rows[-1].append(self._share(self.agreed[k - 1], self.judged_changes[k - 1]))
+        lines += columns((words.width(5), 10, 8, 12, 18, 12), rows)
         lines += ["", *spent_lines(words, self.spent, self.saved_alone, self.saved)]
         if self.wasted > 0:
             lines.append(f"spent on rounds that failed: {words.money(self.wasted)}")
@@ -114,17 +114,9 @@ class AdaptiveReport(Report):
         return percent(count / of if of else math.nan)
 
 
-def make_adaptive_report(
-    label: str,
-    policy: Any,
-    stage_costs: np.ndarray,
-    error_cost: float,
-    pending: int,
-    counts: Counts,
-    words: Words = STAGES,
-) -> AdaptiveReport:
+def make_adaptive_report(view: View, label: str, words: Words) -> AdaptiveReport:
     """Return the report from the counts of the cascade and of its policy; warn of a judge that believes too little."""
-    K = len(stage_costs)
+    policy, counts, K = view.policy, view.counts, len(view.terms.prices)
     _warn_of_scores(policy, K)
     stopped = np.array(counts.stops)
     judging, agreed, judged = (
@@ -135,10 +127,10 @@ def make_adaptive_report(
     return AdaptiveReport(
         policy=label,
         judge=None if judging is None else JUDGES[judging],
-        stage_costs=stage_costs.copy(),
-        error_cost=error_cost,
+        stage_costs=view.terms.stage_costs.copy(),
+        error_cost=view.terms.error_cost,
         rounds=counts.rounds,
-        pending=pending,
+        pending=view.pending,
         reached=reached,
         stopped=stopped,
         changed=np.array([counts.differed[k, k + 1] for k in range(K - 1)], dtype=np.int64),
@@ -167,9 +159,7 @@ def _warn_of_scores(policy: Any, stages: int) -> None:
         warn_caller(doubt)
 
 
-def adaptive_explanation(
-    id: int, asks: tuple[Ask, ...], stages: int, policy: str, words: Words = STAGES
-) -> str:
+def adaptive_explanation(id: int, asks: tuple[Ask, ...], stages: int, policy: str, words: Words) -> str:
     """Explain why each stage was called, and why the round stopped."""
     if not asks:
         return f"Decision {id}: begun; {words.one(0)} is asked in every round ({policy})."

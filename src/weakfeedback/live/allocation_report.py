@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from weakfeedback.live.games.allocation import AllocationCounts, Past
-from weakfeedback.live.report import Report, between, counted, percent
+from weakfeedback.live.game import View
+from weakfeedback.live.games.allocation import AllocationGame, Past
+from weakfeedback.live.report import Report, between, columns, counted, percent
 from weakfeedback.validate import brief
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ GRADUAL = (
     "the response looks gradual, or needs have changed: what was enough for long was not enough later; "
     "use response='gradual', or policy='CSB-TS-drift'"
 )
-LATER = ("looks_gradual", "changes", "rate", "responses")  # only where they say something
 
 
 @dataclass(frozen=True)
@@ -75,20 +75,12 @@ class AllocationReport(Report):
     """
 
     columns: ClassVar = (
-        *(
-            "mean_allocation",
-            "served_share",
-            "seen",
-            "observed",
-            "thresholds",
-            "bounds",
-            "means",
-            "intervals",
-        ),
-        "changes",
+        *("mean_allocation", "served_share", "seen", "observed"),
+        *("thresholds", "bounds", "means", "intervals", "changes"),
     )
     row: ClassVar = "arm"
     drawn: ClassVar = "mean_allocation"
+    rare: ClassVar = ("looks_gradual", "changes", "rate", "responses")
 
     policy: str
     setting: str
@@ -136,11 +128,6 @@ class AllocationReport(Report):
         low, high = np.where(ones > 0, low, 0.0), np.where(zeros > 0, high, 1.0)  # the band holds its mean
         return pd.DataFrame({"amount": amounts, "mean": mean, "low": low, "high": high})
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data; what does not concern the policy is left out."""
-        found = super().to_dict()
-        return {name: value for name, value in found.items() if name not in LATER or value}
-
     def __str__(self) -> str:
         words = {True: "found", False: "still being searched for", None: "as estimated so far"}
         lines = [
@@ -159,8 +146,7 @@ class AllocationReport(Report):
         rows = [heads, *(self._row(i) for i in range(len(self.seen)))]
         # as narrow as possible: terminals are narrow
         widths = [max(map(len, column)) for column in zip(*rows)]
-        lines += ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths)) for row in rows]
-        return "\n".join(lines)
+        return "\n".join(lines + columns(widths, rows))
 
     def _against(self) -> list[str]:
         """Return what was observed in total, and what two other allocations would have achieved by the estimates."""
@@ -205,18 +191,10 @@ class AllocationReport(Report):
         return f"{percent(self.means[i])} {between(self.intervals[i])}"
 
 
-def make_allocation_report(
-    label: str,
-    policy: Any,
-    budget: float,
-    setting: str,
-    pending: int,
-    tally: AllocationCounts,
-    names: tuple[str, ...] | None = None,
-    history: Iterable[Past] = (),
-) -> AllocationReport:
+def make_allocation_report(view: View, game: AllocationGame, label: str) -> AllocationReport:
     """Return the report from the counts, from what the policy knows and from the last rounds."""
-    arms, rounds = tally.seen.size, tally.rounds
+    policy, tally, arms, rounds = view.policy, view.counts, game.arms, view.counts.rounds
+    budget, setting = game.budget, game.observes
     if hasattr(policy, "belief"):
         thresholds, bounds, means, intervals = _joint_beliefs(policy, arms)
     else:
@@ -229,7 +207,7 @@ def make_allocation_report(
         setting=setting,
         budget=budget,
         rounds=rounds,
-        pending=pending,
+        pending=view.pending,
         mean_allocation=tally.given / rounds if rounds else nothing,
         served_share=tally.served / rounds if rounds else nothing,
         seen=tally.seen.copy(),
@@ -239,12 +217,12 @@ def make_allocation_report(
         found=bool(found) if isinstance(found, (bool, np.bool_)) else None,
         means=means,
         intervals=intervals,
-        names=names,
+        names=game.names,
         gaps=tally.gaps.copy(),
         unlearned=tally.unlearned,
         total=float(tally.total.sum()),
         even_total=rounds * expected(np.full(arms, budget / arms), thresholds, means, setting),
-        looks_gradual=_looks_gradual(policy, setting, history),
+        looks_gradual=_looks_gradual(policy, setting, view.kept.values()),
         changes=policy.changes()[0] if hasattr(policy, "changes") else None,
         rate=policy.changes()[1] if hasattr(policy, "changes") else None,
         responses=tuple(policy.response_of(i) for i in range(arms))

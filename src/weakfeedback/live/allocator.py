@@ -235,10 +235,4 @@ class Allocator(Live):
 
     def report(self) -> AllocationReport:
         """Return what each arm got, what was observed and what was learned; ``print`` it for a table."""
-        game = self._game
-        return self._core.view(
-            lambda view: make_allocation_report(
-                *(self._label, view.policy, game.budget, game.observes, view.pending, view.counts),
-                *(game.names, view.kept.values()),
-            )
-        )
+        return self._core.view(lambda view: make_allocation_report(view, self._game, self._label))

@@ -12,7 +12,7 @@ import numpy as np
 from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
 from weakfeedback.cascade.movement import Calibration
-from weakfeedback.live.adaptive_report import AdaptiveReport, adaptive_explanation, make_adaptive_report
+from weakfeedback.live.adaptive_report import adaptive_explanation, make_adaptive_report
 from weakfeedback.live.answers import (
     Comparer,
     Costed,
@@ -69,7 +69,7 @@ from weakfeedback.live.label_source import NO_LABEL, Bought, LabelSource, label_
 from weakfeedback.live.live import Live
 from weakfeedback.live.numbers import Squared, check_metric, loss_of
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
-from weakfeedback.live.promise_report import PromiseCertificate, PromiseReport, promise_explanation
+from weakfeedback.live.promise_report import PromiseCertificate, promise_explanation
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.steps import StepByStep
@@ -533,21 +533,15 @@ class Cascade(Promises, StepByStep, Live, Rounds):
 
         With a policy that decides after every answer it is an `AdaptiveReport`, with a promise a `PromiseReport`.
         """
-        found: Any = self._core.view(self._report)
-        made: CascadeReport = found
-        return made
+        found: CascadeReport = self._core.view(self._report)
+        return found
 
-    def _report(self, view: View) -> CascadeReport | AdaptiveReport | PromiseReport:
+    def _report(self, view: View) -> Any:
         if view.terms.promise is not None:
             return self._promise_report(view)
-        label, counts, terms, game = self._label, view.counts, view.terms, self._game
-        costs, error = terms.stage_costs, terms.error_cost
-        if game.stepwise:
-            return make_adaptive_report(label, view.policy, costs, error, view.pending, counts, self._words)
-        certified = "certificate" not in game.refuses
-        buys = game.label_price is not None
-        loss = "squared" if isinstance(game.code.metric, Squared) else None
-        return make_report(label, costs, error, view.pending, counts, buys, certified, self._words, loss)
+        if self._game.stepwise:
+            return make_adaptive_report(view, self._label, self._words)
+        return make_report(view, self._game, self._label, self._words)
 
     def certificate(self, alpha: float = 0.05) -> Certificate | PromiseCertificate:
         """Return what the comparisons so far prove without labels; with a promise, how many answers differ at most.
@@ -699,8 +693,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             return adaptive_explanation(int(id), why, len(self._stages), self._label, self._words)
         arm, counts, terms = why
         how = str(getattr(self._core.driver.policy, "explained", ""))
-        prices = terms.stage_costs, terms.error_cost
-        return explanation(int(id), arm, counts, *prices, self._label, how, self._words)
+        return explanation(int(id), arm, counts, terms, self._label, how, self._words)
 
     # -- refusals
 

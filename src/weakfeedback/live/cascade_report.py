@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from weakfeedback.cascade.certificate import FIRST, NEVER, Certificate, certify
 from weakfeedback.cascade.movement import PROMISE, Chain
-from weakfeedback.live.games.cascade import Counts
-from weakfeedback.live.report import Report, against_last, between, counted, disagreements, percent, wilson
+from weakfeedback.live.game import View
+from weakfeedback.live.games.cascade import Counts, Terms
+from weakfeedback.live.numbers import Squared
+from weakfeedback.live.report import (
+    Report,
+    against_last,
+    between,
+    columns,
+    counted,
+    disagreements,
+    percent,
+    wilson,
+)
 from weakfeedback.stats import add_up
 from weakfeedback.words import STAGES, Words
 
@@ -44,7 +55,7 @@ class Numbers:
     chain: Chain | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CascadeReport:
     """What a cascade has seen and spent. ``print`` it for a table.
 
@@ -97,36 +108,33 @@ class CascadeReport:
     spent: float
     saved: float
     wasted: float
-    saved_alone: float = field(default=0.0, kw_only=True)
-    error_cost: float = field(default=1.0, kw_only=True)
-    certificate: Certificate | None = field(default=None, kw_only=True)
-    extra_errors: float | None = field(default=None, kw_only=True)
-    net_saved: tuple[float, float] | None = field(default=None, kw_only=True)
-    labels: int | None = field(default=None, kw_only=True)
-    label_spent: float = field(default=0.0, kw_only=True)
-    words: Words = field(default=STAGES, kw_only=True)
-    numbers: Numbers | None = field(default=None, kw_only=True)
+    saved_alone: float
+    error_cost: float
+    certificate: Certificate | None
+    extra_errors: float | None
+    net_saved: tuple[float, float] | None
+    labels: int | None
+    label_spent: float
+    words: Words
+    numbers: Numbers | None
 
-    columns, row, drawn = ("stage_costs", "arm_shares"), "stage", "arm_shares"
+    kind, columns, row, drawn = "Cascade", ("stage_costs", "arm_shares"), "stage", "arm_shares"
+    rare: ClassVar[tuple[str, ...]] = ("numbers",)
     to_frame, plot, _repr_html_ = Report.to_frame, Report.plot, Report._repr_html_
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data: arrays are lists, NaN and infinity are None; ``numbers`` only if set."""
-        found = Report.to_dict(self)  # type: ignore[arg-type]
-        return {key: value for key, value in found.items() if key != "numbers" or value is not None}
+    to_dict = Report.to_dict
 
     def __str__(self) -> str:
-        words, wide = self.words, self.words.width(5)
+        words = self.words
         lines = [
-            f"Cascade of {counted(len(self.stage_costs), 'stage')}, {self.policy}: "
+            f"{self.kind} of {counted(len(self.stage_costs), 'stage')}, {self.policy}: "
             f"{counted(self.rounds, 'round')} learned, {self.pending} pending",
             "",
-            f"{'stage':>{wide}}  {'cost':>10}  {'stopped here':>12}",
         ]
+        rows = [("stage", "cost", "stopped here")]
         for arm, (cost, share) in enumerate(zip(self.stage_costs, self.arm_shares)):
-            lines.append(f"{words.short(arm):>{wide}}  {words.money(cost):>10}  {percent(share):>12}")
-        lines += ["", *self._disagreement_lines(), "", *self._money_lines(), *self._trust_lines()]
-        return "\n".join(lines)
+            rows.append((words.short(arm), words.money(cost), percent(share)))
+        lines += [*columns((words.width(5), 10, 12), rows), "", *self._disagreement_lines(), ""]
+        return "\n".join([*lines, *self._money_lines(), *self._trust_lines()])
 
     def _trust_lines(self) -> list[str]:
         """State what is certain and what is not."""
@@ -144,18 +152,15 @@ class CascadeReport:
         return [found.sentence(self.words.names), f"Stages that can be optimal: {could}.", WEAK_DOMINANCE]
 
     def _disagreement_lines(self) -> list[str]:
-        arms, name, wide = range(len(self.stage_costs)), self.words.short, self.words.width(5)
+        arms, name = range(len(self.stage_costs)), self.words.short
+        if len(arms) == 1:
+            return ["one stage: nothing to compare"]
         said = "answers differ"
         if self.numbers is not None:
             said = f"answers {'are apart' if self.numbers.loss is None else 'move, squared'}, on average"
-        lines = [
-            f"{said} (95 % interval)",
-            f"{'stage':>{wide}}" + "".join(f"  {f'and {name(j)}':>26}" for j in arms[1:]),
-        ]
-        for i in arms[:-1]:
-            cells = [self._cell(i, j) if j > i else "" for j in arms[1:]]
-            lines.append(f"{name(i):>{wide}}" + "".join(f"  {cell:>26}" for cell in cells).rstrip())
-        return lines if len(arms) > 1 else ["one stage: nothing to compare"]
+        rows = [["stage", *(f"and {name(j)}" for j in arms[1:])]]
+        rows += [[name(i), *(self._cell(i, j) if j > i else "" for j in arms[1:])] for i in arms[:-1]]
+        return [f"{said} (95 % interval)", *columns((self.words.width(5), *[26] * len(arms)), rows)]
 
     def _cell(self, i: int, j: int) -> str:
         if self.comparisons[i, j] == 0:
@@ -193,24 +198,17 @@ def spent_lines(words: Words, spent: float, saved_alone: float, saved: float) ->
     ]
 
 
-def make_report(
-    policy: str,
-    stage_costs: np.ndarray,
-    error_cost: float,
-    pending: int,
-    tally: Counts,
-    buys: bool = False,
-    certified: bool = True,
-    words: Words = STAGES,
-    loss: str | None = None,
-    chained: bool = True,
-) -> CascadeReport:
-    """Return the report from the counts; ``certified`` is true if no decision to compare depended on the sample."""
-    K = len(stage_costs)
-    rounds, compared = tally.rounds, tally.compared
+def make_report(view: View, game: Any, label: str, words: Words, chained: bool = True) -> CascadeReport:
+    """Return the report from the counts, with a certificate if no decision to compare depended on the sample.
+
+    ``chained`` is whether movements of numbers add up along the cascade.
+    """
+    tally: Counts = view.counts
+    stage_costs, error_cost, K = view.terms.stage_costs, view.terms.error_cost, game.K
+    rounds, compared, moved = tally.rounds, tally.compared, tally.moved
+    loss = "squared" if isinstance(game.code.metric, Squared) else None
     certificate = extra = net = None
-    moved = tally.moved
-    if certified:
+    if "certificate" not in game.refuses:
         differed = tally.differed if moved is None else np.minimum(moved.total, compared)
         certificate = certify(np.cumsum(stage_costs) / error_cost, compared, differed, ALPHA)
         limits = [certificate.intervals[i, K - 1][1] for i in range(K - 1)]
@@ -222,10 +220,10 @@ def make_report(
     else:
         disagreement, intervals = moved.intervals(compared)
     return CascadeReport(
-        policy=policy,
+        policy=label,
         stage_costs=stage_costs.copy(),
         rounds=rounds,
-        pending=pending,
+        pending=view.pending,
         disagreement=disagreement,
         comparisons=compared + compared.T,
         intervals=intervals,
@@ -238,35 +236,26 @@ def make_report(
         certificate=certificate,
         extra_errors=extra,
         net_saved=net,
-        labels=tally.labels if buys else None,
+        labels=tally.labels if game.label_price is not None else None,
         label_spent=tally.label_spent,
         words=words,
         numbers=None if moved is None else Numbers(loss, moved.chain(compared) if loss and chained else None),
     )
 
 
-def explanation(
-    id: int,
-    arm: int,
-    counts: Counts,
-    stage_costs: np.ndarray,
-    error_cost: float,
-    policy: str,
-    how: str = "",
-    words: Words = STAGES,
-) -> str:
-    """Explain the choice of a stage from the counts at that time, and ``how`` the policy decides."""
-    K, differed, compared, moved = len(stage_costs), counts.differed, counts.compared, counts.moved
+def explanation(id: int, arm: int, counts: Counts, terms: Terms, policy: str, how: str, words: Words) -> str:
+    """Explain the choice of a stage from counts and prices at that time, and ``how`` the policy decides."""
+    differed, compared, moved = counts.differed, counts.compared, counts.moved
 
     def limits(i: int, j: int) -> tuple[float, float]:
         tries = int(compared[i, j])
         return wilson(int(differed[i, j]), tries) if moved is None else moved.seen(i, j, tries)[1:]
 
     def pressure(i: int, j: int) -> float:
-        return limits(i, j)[1] - needed_share(stage_costs, error_cost, i, j)
+        return limits(i, j)[1] - needed_share(terms, i, j)
 
     def sentence(i: int, j: int) -> str:
-        needed, tries = needed_share(stage_costs, error_cost, i, j), int(compared[i, j])
+        needed, tries = needed_share(terms, i, j), int(compared[i, j])
         low, high = limits(i, j)
         if moved is None:
             count = int(differed[i, j])
@@ -277,9 +266,10 @@ def explanation(
             apart = f"were {mean:.3g} apart on average in {counted(tries, 'comparison')}" if tries else ""
             seen = f"{apart or 'were never compared, unknown'} ({low:.3g} to {high:.3g})"
         verdict = _verdict(low, high, needed, moved is not None)
-        going = going_on(words, stage_costs, needed, i, j, moved is not None)
+        going = going_on(words, terms, i, j, moved is not None)
         return f"{going}; {words.pair(i, j)} {seen}: {verdict}."
 
+    K = len(terms.prices)
     lines = [stop_at(words, id, arm, K, policy), *why_there(words, arm, K, pressure, sentence)]
     return "\n".join([*lines, how] if how else lines)
 
@@ -314,16 +304,14 @@ def why_there(
     return lines + [f"{words.first(j)} not called: " + sentence(arm, j) for j in range(arm + 1, K)]
 
 
-def needed_share(stage_costs: np.ndarray, error_cost: float, i: int, j: int) -> float:
+def needed_share(terms: Terms, i: int, j: int) -> float:
     """Return the share of answers that stage j must correct to be worth going on to from i."""
-    return float(stage_costs[i + 1 : j + 1].sum()) / error_cost
+    return float(terms.stage_costs[i + 1 : j + 1].sum()) / terms.error_cost
 
 
-def going_on(
-    words: Words, stage_costs: np.ndarray, needed: float, i: int, j: int, apart: bool = False
-) -> str:
+def going_on(words: Words, terms: Terms, i: int, j: int, apart: bool) -> str:
     """Say what going on from stage i to stage j costs, and when it pays."""
-    extra = float(stage_costs[i + 1 : j + 1].sum())
+    extra, needed = float(terms.stage_costs[i + 1 : j + 1].sum()), needed_share(terms, i, j)
     enough = f"corrects more than {percent(needed)} of the answers"
     if apart:
         enough = f"improves the answers by more than {needed:.3g} on average"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,10 +13,18 @@ from weakfeedback.contextual.disagreement import PairwiseDisagreement
 from weakfeedback.contextual.policies.uss_mean import UssMean
 from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs
 from weakfeedback.kernels.linalg import logistic
-from weakfeedback.live.cascade_report import CascadeReport, going_on, needed_share, stop_at, why_there
+from weakfeedback.live.cascade_report import (
+    CascadeReport,
+    going_on,
+    make_report,
+    needed_share,
+    stop_at,
+    why_there,
+)
 from weakfeedback.live.game import View
+from weakfeedback.live.games.cascade import Terms
 from weakfeedback.live.report import percent
-from weakfeedback.words import STAGES, Words
+from weakfeedback.words import Words
 
 SELECTED = (
     "Shares of answers that differ are of the samples that went that far, which the contexts chose: they are no"
@@ -29,7 +37,7 @@ WEAK_DOMINANCE = (
 NORMAL = 1.959964  # the 97.5 % quantile
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ContextualReport(CascadeReport):
     """What a cascade with context has seen and spent. ``print`` it for a table.
 
@@ -56,17 +64,13 @@ class ContextualReport(CascadeReport):
     learning: bool
     kept: int
     let_go: int
-    lost_at_most: float | None = field(default=None, kw_only=True)
+    lost_at_most: float | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data; ``numbers`` and ``lost_at_most`` only if they are set."""
-        found = super().to_dict()
-        return {key: value for key, value in found.items() if key != "lost_at_most" or value is not None}
+    kind = "Contextual cascade"
+    rare: ClassVar = ("numbers", "lost_at_most")
 
-    def __str__(self) -> str:
-        lines = super().__str__().splitlines()
-        lines = lines[: -len(self._trust_lines())]
-        lines[0] = "Contextual c" + lines[0][1:]
+    def _trust_lines(self) -> list[str]:
+        lines = []
         if not self.learning:
             lines.append("still in the first rounds, which all go to the last stage")
         if self.kept or self.let_go:
@@ -78,17 +82,17 @@ class ContextualReport(CascadeReport):
             lines.append(
                 f"Where weak dominance fails, at most {lost} per round is lost (estimated without labels)."
             )
-        return "\n".join(lines)
+        return lines
 
 
-def make_context_report(base: CascadeReport, view: View, inputs: int, features: int) -> ContextualReport:
+def make_context_report(view: View, game: Any, label: str, words: Words) -> ContextualReport:
     """Return the report from the counts and from what the policy remembers."""
-    policy = view.policy
+    policy, base = view.policy, make_report(view, game, label, words, chained=False)
     keeps = bool(getattr(policy, "keeps_history", False))
     return ContextualReport(
         **{one.name: getattr(base, one.name) for one in fields(base)},
-        inputs=inputs,
-        features=features,
+        inputs=view.terms.inputs,
+        features=view.terms.dimension,
         learning=bool(getattr(policy, "ready", True)),
         kept=int(getattr(policy, "t", 0)) if keeps else 0,
         let_go=int(getattr(policy, "gone", 0)),
@@ -151,26 +155,18 @@ def make_record(arm: int, policy: Any, phi: np.ndarray) -> ContextRecord:
 
 
 def context_explanation(
-    id: int,
-    record: ContextRecord,
-    stage_costs: np.ndarray,
-    error_cost: float,
-    policy: str,
-    how: str = "",
-    words: Words = STAGES,
-    apart: bool = False,
+    id: int, record: ContextRecord, terms: Terms, policy: str, how: str, words: Words, apart: bool
 ) -> str:
     """Explain the choice of a stage, and ``how`` the policy decides; ``apart`` says that answers have distances."""
-    K, arm = len(stage_costs), record.arm
+    K, arm, total = len(terms.prices), record.arm, terms.costs
     estimate, bound = record.estimate, record.bound
-    total = np.cumsum(stage_costs) / error_cost
 
     def pressure(i: int, j: int) -> float:
         return float(bound[i, j] - (total[j] - total[i]))
 
     def sentence(i: int, j: int) -> str:
-        needed, high = needed_share(stage_costs, error_cost, i, j), float(bound[i, j])
-        going = going_on(words, stage_costs, needed, i, j, apart)
+        needed, high = needed_share(terms, i, j), float(bound[i, j])
+        going = going_on(words, terms, i, j, apart)
         seen = f"differ {percent(float(estimate[i, j]))} of the time, at most {percent(high)}"
         if apart:
             seen = f"be {estimate[i, j]:.3g} apart on average, at most {high:.3g}"

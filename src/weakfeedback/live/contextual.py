@@ -19,19 +19,17 @@ from weakfeedback.live.answers import (
 )
 from weakfeedback.live.audits import calibrated
 from weakfeedback.live.cascade import checked_terms, settled_at
-from weakfeedback.live.cascade_report import make_report
 from weakfeedback.live.context_report import ContextualReport, context_explanation, make_context_report
 from weakfeedback.live.contexts import Contexts
 from weakfeedback.live.core import PENDING_LIMIT
 from weakfeedback.live.driver import Interpreted
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.form import Form
-from weakfeedback.live.game import View
 from weakfeedback.live.games.cascade import Answer, Counts, Decision, Terms, prices_body
 from weakfeedback.live.games.comparing import content_of_pairs, warm_body
 from weakfeedback.live.games.contextual import Context, ContextualGame, default_policy
 from weakfeedback.live.live import Live
-from weakfeedback.live.numbers import Squared, check_metric, loss_of
+from weakfeedback.live.numbers import check_metric, loss_of
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.warning import warn_of_prices
@@ -314,22 +312,7 @@ class ContextualCascade(Live, Rounds):
 
     def report(self) -> ContextualReport:
         """Return what was seen, spent and saved so far; ``print`` it for a table."""
-        return self._core.view(self._report)
-
-    def _report(self, view: View) -> ContextualReport:
-        terms = view.terms
-        prices = terms.stage_costs, terms.error_cost
-        base = make_report(
-            self._label,
-            *prices,
-            view.pending,
-            view.counts,
-            certified=False,
-            words=self._words,
-            loss="squared" if isinstance(self._game.code.metric, Squared) else None,
-            chained=False,
-        )
-        return make_context_report(base, view, terms.inputs, terms.dimension)
+        return self._core.view(lambda view: make_context_report(view, self._game, self._label, self._words))
 
     def certificate(self, alpha: float = 0.05) -> None:
         """Not available: which samples were compared depends on the samples, so nothing is proved for all of them."""
@@ -346,6 +329,4 @@ class ContextualCascade(Live, Rounds):
         record, terms = self._explained(id)
         how = str(getattr(self._core.driver.policy, "explained", ""))
         apart = self._game.code.metric is not None
-        return context_explanation(
-            int(id), record, terms.stage_costs, terms.error_cost, self._label, how, self._words, apart
-        )
+        return context_explanation(int(id), record, terms, self._label, how, self._words, apart)

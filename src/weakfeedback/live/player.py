@@ -224,10 +224,7 @@ class Player(Live):
 
     def report(self) -> PlayerReport:
         """Return what it played, observed and earned so far; ``print`` it for a table."""
-        label = self._label
-        return self._core.view(
-            lambda view: make_player_report(label, view.policy, view.rounds, view.counts, self._words)
-        )
+        return self._core.view(lambda view: make_player_report(view, self._label, self._words))
 
     # -- saving
 

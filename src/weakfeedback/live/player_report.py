@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from weakfeedback.live.game import View
 from weakfeedback.live.games.player import PlayerCounts
-from weakfeedback.live.report import Report, between, percent, wilson
+from weakfeedback.live.report import Report, between, columns, percent, wilson
 from weakfeedback.multiplayer.words import description_of, phase_of
 from weakfeedback.words import ARMS, Words
 
@@ -66,22 +67,19 @@ class PlayerReport(Report):
             f"{self.idle} idle, earned {self.earned:.6g}",
             self.description,
             "",
-            f"{'arm':>{self.words.width(4)}}  {'played':>8}  {'collided':>8}  {'mean reward (95 % interval)':>28}",
         ]
-        return "\n".join(lines + [self._line(arm) for arm in range(len(self.plays))])
+        rows = [["arm", "played", "collided", "mean reward (95 % interval)"]]
+        for arm, plays in enumerate(self.plays):
+            mean = f"{percent(self.means[arm])} {between(self.intervals[arm])}" if self.free[arm] else "-"
+            cells = [self.words.short(arm), str(plays), str(plays - self.free[arm]), mean]
+            rows.append([*cells, "<- settled"] if self.settled and arm == self.arm else cells)
+        return "\n".join(lines + columns((self.words.width(4), 8, 8, 28, 0), rows))
 
-    def _line(self, arm: int) -> str:
-        mean = f"{percent(self.means[arm])} {between(self.intervals[arm])}" if self.free[arm] else "-"
-        here = "  <- settled" if self.settled and arm == self.arm else ""
-        name = self.words.short(arm).rjust(self.words.width(4))
-        return f"{name}  {self.plays[arm]:>8}  {self.plays[arm] - self.free[arm]:>8}  {mean:>28}{here}"
 
-
-def make_player_report(
-    label: str, policy: Any, slot: int, tally: PlayerCounts, words: Words = ARMS
-) -> PlayerReport:
+def make_player_report(view: View, label: str, words: Words) -> PlayerReport:
     """Return the report from the counts and from what the policy knows."""
-    arms = tally.free.size
+    tally: PlayerCounts = view.counts
+    policy, arms = view.policy, tally.free.size
     means = np.full(arms, math.nan)
     played = tally.free > 0
     means[played] = tally.earned[played] / tally.free[played]
@@ -100,7 +98,7 @@ def make_player_report(
         settled=bool(policy.settled),
         arm=int(policy.arm),
         phase=phase_of(policy),
-        description=description_of(policy, slot),
+        description=description_of(policy, view.rounds),
         players=players,
         rank=int(policy.rank) if players and hasattr(policy, "rank") else None,
         failed=bool(getattr(policy, "failed", False)),

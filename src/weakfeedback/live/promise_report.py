@@ -16,14 +16,16 @@ from weakfeedback.live.games.promise import (
     FIRST,
     OTHERS,
     OVERSPEND,
+    SURE,
     USED_UP,
     Promised,
     Share,
+    bracket,
     evidence,
     group_number,
     is_open,
 )
-from weakfeedback.live.report import Report, percent
+from weakfeedback.live.report import Report, columns, percent
 from weakfeedback.live.talks import talk_words, talks_of
 from weakfeedback.words import STAGES, Words
 
@@ -120,6 +122,7 @@ class PromiseReport(Report):
 
     row: ClassVar = "model"
     drawn: ClassVar = "differs"
+    rare: ClassVar = ("conversations", "risk_since")
 
     requests: int
     spent: float
@@ -151,15 +154,6 @@ class PromiseReport(Report):
     words: Words = STAGES
     conversations: dict[str, Any] | None = None
     risk_since: int | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data, conversations and a risk where there are some."""
-        found = super().to_dict()
-        return {
-            name: value
-            for name, value in found.items()
-            if value or name not in ("conversations", "risk_since")
-        }
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of the models beside the reference: price, comparisons, how often they differ from it."""
@@ -306,22 +300,19 @@ class PromiseReport(Report):
         if len(self.by_group) < 2:
             return []
         each = self.settings["groups"] == "each"
-        at_most = f"  {'at most':>7}" if each else ""
-        lines = ["", f"{'group':>12}  {'requests':>9}  {'differ':>7}  {'saved':>7}{at_most}"]
+        rows = [["group", "requests", "differ", "saved", *(["at most"] if each else [])]]
         for name, one in self.by_group.items():
             part = one["saved"] / one["reference_alone"] if one["reference_alone"] > 0 else math.nan
-            line = f"{name[:12]:>12}  {one['requests']:>9,}  {percent(one['differ']):>7}  {percent(part):>7}"
-            if each:
-                bound = one["differ_at_most"]
-                line += f"  {'too few' if bound is None else percent(bound):>7}"
-            lines.append(line)
+            bound = "too few" if one["differ_at_most"] is None else percent(one["differ_at_most"])
+            cells = [name[:12], f"{one['requests']:,}", percent(one["differ"]), percent(part)]
+            rows.append([*cells, bound] if each else cells)
         words = (
             "Each group has its own promise; each bound holds with 95 %."
             if each
             else "The promise is for all requests together; a group alone may differ more. "
             'groups="each" promises it to each.'
         )
-        return [*lines, words, ""]
+        return ["", *columns((12, 9, 7, 7, 7), rows), words, ""]
 
     def unknown(self) -> list[str]:
         """Say what is not known."""
@@ -381,15 +372,13 @@ def _share(share: float) -> str:
 def bound_of(policy: Any, buckets: Any) -> float:
     """Return U of some buckets together: at most so many of their answers differ, at all times at once, with 95 %."""
     A = (policy.A + policy.held_a)[buckets].sum(axis=0)
-    rates, need = policy.rates, -math.log(DELTA) + math.log(policy.rates.size)
-    low, high = 0.0, float(((need + A) / rates).min())
-    for _ in range(100):
-        middle = 0.5 * (low + high)
-        if np.logaddexp.reduce(rates * middle - A) <= need:
-            low = middle
-        else:
-            high = middle
-    return high + float(policy.blind[buckets].sum())
+    return _bound_on_compared(A, policy.rates) + float(policy.blind[buckets].sum())
+
+
+def _bound_on_compared(A: np.ndarray, rates: np.ndarray) -> float:
+    need = -math.log(DELTA) + math.log(rates.size)
+    most = float(((need + A) / rates).min())
+    return bracket(0.0, most, lambda U: np.logaddexp.reduce(rates * U - A) <= need)[1]
 
 
 def bounds(view: View) -> tuple[float, dict[str, float | None]]:
@@ -402,7 +391,8 @@ def bounds(view: View) -> tuple[float, dict[str, float | None]]:
     by: dict[str, float | None] = {}
     if promised.groups == "each":
         eps = float(policy.eps)
-        least = bound_of(_Blank(policy), slice(0, 1)) / eps if eps > 0 else 0.0
+        # before the first comparison
+        least = _bound_on_compared(np.zeros(policy.rates.size), policy.rates) / eps if eps > 0 else 0.0
         for name, share in counts.groups:
             b = policy.bucket_of(group_number(name)) if name != OTHERS else policy.n.size - 1
             few = share.requests < least
@@ -410,15 +400,6 @@ def bounds(view: View) -> tuple[float, dict[str, float | None]]:
                 None if few else min(bound_of(policy, slice(b, b + 1)) / share.requests, 1.0)
             )
     return whole, by
-
-
-class _Blank:
-    """A policy before its first comparison."""
-
-    def __init__(self, policy: Any) -> None:
-        self.rates = policy.rates
-        self.A = self.held_a = np.zeros((1, policy.rates.size))
-        self.blind = np.zeros(1)
 
 
 def certificate_of(view: View, words: Words) -> PromiseCertificate:
@@ -541,23 +522,12 @@ def _shadow_of(policy: Any, kept: Any, promised: Promised, price: float) -> dict
         "saved": alone - would,
         "saved_share": (alone - would) / alone if alone > 0 else 0.0,
         "differ": differ,
-        "differ_at_most": _would_differ_at_most(n, differ * n),
+        # the least share against which the evidence has reached 20, at all times at once
+        "differ_at_most": bracket(0.0, 1.0, lambda share: evidence(n, differ * n, share) < SURE, 50)[1],
         "cheap": float(policy.would_answer) / n if n else 0.0,
         "safe_since": kept.safe_since or None,
         "why": why,
     }
-
-
-def _would_differ_at_most(requests: int, differ: float) -> float:
-    """Return the least share against which the evidence of a shadow has reached 20, at all times at once."""
-    low, high = 0.0, 1.0
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        if evidence(requests, differ, middle) >= -math.log(DELTA):
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def _self_check(second: Any, total: Share, promised: Promised) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,12 +23,13 @@ class Report:
     """Base class of the reports of live objects, which are dataclasses. ``print`` one for a table.
 
     ``columns`` names the fields with a value per stage, model or arm, ``row`` says what these are, ``drawn`` the field
-    that ``plot`` draws.
+    that ``plot`` draws, and ``rare`` those that ``to_dict`` leaves out where they say nothing.
     """
 
     columns: ClassVar[tuple[str, ...]] = ()
     row: ClassVar[str] = "stage"
     drawn: ClassVar[str] = ""
+    rare: ClassVar[tuple[str, ...]] = ()
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with a row per stage, model or arm.
@@ -67,8 +69,14 @@ class Report:
         return f"<p>{escape(words).replace(chr(10), '<br>')}</p>{table}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
+        """Return everything as JSON data: arrays are lists, NaN and infinity are None.
+
+        What does not concern the object, such as conversations where there were none, is left out.
+        """
         found: dict[str, Any] = plain(self)
+        for name in self.rare:
+            if found[name] in (None, []) or found[name] is False:
+                del found[name]
         words = getattr(self, "words", STAGES)
         told = {"names": plain(words.names), "currency": words.currency}
         return found | {name: value for name, value in told.items() if value is not None}
@@ -126,6 +134,15 @@ def against_last(words: Words, spent: float, alone: float, saved: float) -> str:
         f"spent {words.money(spent)}; {words.last()} alone would have cost {words.money(alone)}: "
         f"{word} {words.money(abs(saved))}{share} against it"
     )
+
+
+def columns(widths: Sequence[int], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table whose cells stand at the right of their columns.
+
+    >>> columns((3, 5), [("arm", "share"), ("0",)])
+    ['arm  share', '  0']
+    """
+    return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
 def counted(count: int, noun: str) -> str:

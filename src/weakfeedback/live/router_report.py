@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weakfeedback.live.games.router import Known, RouterCounts
-from weakfeedback.live.report import Report, against_last, between, counted, disagreements, percent
+from weakfeedback.live.report import Report, against_last, between, columns, counted, disagreements, percent
 from weakfeedback.routing.tails import below, mean_excess
 from weakfeedback.words import MODELS, Words
 
@@ -52,6 +52,7 @@ class RouterReport(Report):
     columns: ClassVar = ("prices", "calls", "answers")
     row: ClassVar = "model"
     drawn: ClassVar = "answers"
+    rare: ClassVar = ("yields", "conversations")
 
     policy: str
     prices: np.ndarray
@@ -77,26 +78,19 @@ class RouterReport(Report):
     yields: tuple[Any, ...] = ()
     conversations: dict[str, Any] | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data, yields where labels told them, and conversations where there were some."""
-        rare = ("yields", "conversations")
-        return {name: value for name, value in super().to_dict().items() if value or name not in rare}
-
     def __str__(self) -> str:
-        size, words, wide = len(self.prices), self.words, self.words.width(5)
+        words = self.words
         lines = [
-            f"Router of {counted(size, 'model')}, {self.policy}: {counted(self.rounds, 'round')}, "
+            f"Router of {counted(len(self.prices), 'model')}, {self.policy}: {counted(self.rounds, 'round')}, "
             f"{counted(self.comparisons, 'comparison')} learned, {self.pending} pending",
             f"settled on {words.one(self.settled)}; {percent(self.compared_share)} of the decisions called several "
             "models",
             "",
-            f"{'model':>{wide}}  {'price':>10}  {'called':>8}  {'answered':>8}",
         ]
-        for k, price in enumerate(self.prices):
-            lines.append(
-                f"{words.short(k):>{wide}}  {words.money(price):>10}  {self.calls[k]:>8}  {self.answers[k]:>8}"
-            )
-        lines += ["", *self._pairs(), ""]
+        rows = [("model", "price", "called", "answered")]
+        for k, (price, calls, answers) in enumerate(zip(self.prices, self.calls, self.answers)):
+            rows.append((words.short(k), words.money(price), str(calls), str(answers)))
+        lines += [*columns((words.width(5), 10, 8, 8), rows), "", *self._pairs(), ""]
         lines += [*(one.line(words) for one in self.groups), ""] if self.groups else []
         lines += [*(one.line(words) for one in self.yields), ""] if self.yields else []
         lines += [*self._money(), *self.guarantees]

@@ -465,6 +465,8 @@ def default_policy(stages: int, labelled: bool, numeric: bool) -> str:
 class Staged:
     """What the games of cascades have in common."""
 
+    label_price: float | None = None  # of a policy that buys labels
+
     answer = staticmethod(made_answer)
 
     def answered(self, decided: Any, record: RoundRecord) -> dict[str, Any]:

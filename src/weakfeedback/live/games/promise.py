@@ -136,13 +136,14 @@ class Second(NamedTuple):
     def at_least(self) -> float:
         """Return how often it would have differed from itself at least, at all times at once, with 95 %."""
         bets = np.array(self.bets)
-        return _halved((max(self.bets) + 1.0) / float(LOWER[0]), lambda S: _mean(bets - LOWER * S) > SURE)
+        high = (max(self.bets) + 1.0) / float(LOWER[0])
+        return bracket(0.0, high, lambda S: _mean(bets - LOWER * S) > SURE)[0]
 
     def at_most(self, least: float) -> float:
         """Return how often at most, likewise."""
         rates, caps = upper_rates(least), np.array(self.caps)
         high = float(((SURE + math.log(rates.size) + caps) / rates).min())
-        return _halved(high, lambda S: _mean(rates * S - caps) <= SURE)
+        return bracket(0.0, high, lambda S: _mean(rates * S - caps) <= SURE)[0]
 
 
 def upper_rates(least: float) -> np.ndarray:
@@ -154,13 +155,14 @@ def _mean(logs: np.ndarray) -> float:
     return float(np.logaddexp.reduce(logs)) - math.log(logs.size)
 
 
-def _halved(high: float, is_below: Callable[[float], bool]) -> float:
-    """Return where a condition ends that holds from 0 on, below ``high``."""
-    low = 0.0
-    for _ in range(100):
+def bracket(
+    low: float, high: float, is_below: Callable[[float], Any], halvings: int = 100
+) -> tuple[float, float]:
+    """Return two numbers between which a condition ends that holds from ``low`` on, below ``high``."""
+    for _ in range(halvings):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if is_below(middle) else (low, middle)
-    return low
+    return low, high
 
 
 class PromiseCounts(NamedTuple):
