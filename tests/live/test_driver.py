@@ -57,11 +57,7 @@ def test_a_backup_of_fields_that_are_known_beforehand_is_the_same(make, policy):
     driver.plan()
     learn = driver.method("learn")
     learn(0)
-    if driver.copied is None:
-        kept = driver.backup()
-    else:  # as the core does
-        now = driver.policy.__dict__
-        kept = now.copy(), [(now[name], now[name].copy()) for name in driver.copied]
+    kept = driver.backup()
     learn(1)
     assert driver.fields()["t"] == 2
     for _ in range(2):  # it may be repeated

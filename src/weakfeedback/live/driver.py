@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from weakfeedback.live.form import Origin
 
 Examples = Mapping[str, tuple[Any, ...]]
-# Fields and copies of arrays; for policies that are known beforehand, all fields and the arrays that were copied.
-Backup = list[tuple[str, Any, Any]] | tuple[dict[str, Any], list[tuple[np.ndarray, np.ndarray]]]
+Backup = tuple[dict[str, Any], list[tuple[np.ndarray, np.ndarray]]]  # fields, and arrays with their copies
 PLAIN = (bool, int, float, str, type(None))
 
 
@@ -35,9 +34,7 @@ class Interpreted:
         self.history = tuple(getattr(policy, "history", ()))  # tables that only grow, row by row
         slotted = any("__slots__" in vars(kind) for kind in type(policy).__mro__[:-1])
         self._plain = hasattr(policy, "__dict__") and not slotted
-        self.copied: list[str] | None = (
-            None  # the fields that a backup must copy, if that is known beforehand
-        )
+        self._arrays: list[str] | None = None  # those that a backup must copy, if that is known beforehand
 
     def method(self, name: str) -> Callable[..., Any]:
         """Return a method of the policy."""
@@ -53,7 +50,8 @@ class Interpreted:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the policy as they are now."""
-        return fields_of(self.policy)
+        found: dict[str, Any] = self.policy.__dict__ if self._plain else fields_of(self.policy)
+        return found
 
     def write_back(self) -> Any:
         """Return the policy, with all fields up to date."""
@@ -67,41 +65,33 @@ class Interpreted:
         """Find out which fields a backup must copy: a policy of the catalogue never changes the types of its fields."""
         fields = vars(self.policy) if self._plain else {"slots": ()}
         if all(isinstance(value, (np.ndarray, *PLAIN)) for value in fields.values()):
-            self.copied = [
-                name
-                for name, value in fields.items()
-                if isinstance(value, np.ndarray) and name not in self.history and value.flags.writeable
-            ]
+            self._arrays = self._changing(fields)
+
+    def _changing(self, fields: dict[str, Any]) -> list[str]:
+        """Return the arrays that may change; of a table that only grows (``policy.history``) no row in use does."""
+        return [
+            name
+            for name, value in fields.items()
+            if type(value) is np.ndarray and name not in self.history and value.flags.writeable
+        ]
 
     def backup(self, only: Collection[str] | None = None) -> Backup:
-        """Return what `restore` needs to undo whatever a method of the policy does next.
-
-        A table that only grows (``policy.history``) is not copied: its rows in use never change. Nor is, if ``only``
-        some arrays may change, any other one.
-        """
-        kept: list[tuple[str, Any, Any]] = []
-        fields = self.fields() if self.compiled or not self._plain else self.policy.__dict__
-        for name, value in fields.items():
-            if type(value) is np.ndarray:
-                still = name in self.history or not value.flags.writeable
-                still = still or (only is not None and name not in only)
-                kept.append((name, value, None if still else value.copy()))
-            else:
-                kept.append((name, value if isinstance(value, PLAIN) else copy.deepcopy(value), None))
-        return kept
+        """Return what `restore` needs to undo what a method of the policy does next; ``only`` these arrays change."""
+        now, arrays = self.fields().copy(), self._arrays
+        if arrays is None:
+            arrays = self._changing(now)
+            for name, value in now.items():
+                if type(value) is not np.ndarray and not isinstance(value, PLAIN):
+                    now[name] = copy.deepcopy(value)
+        return now, [(now[one], now[one].copy()) for one in arrays if only is None or one in only]
 
     def restore(self, kept: Backup) -> None:
         """Undo everything done since the backup; this may be repeated, also after an interruption."""
-        if isinstance(kept, tuple):
-            fields, arrays = kept
-            for array, saved in arrays:
-                array[...] = saved
-            self.policy.__dict__.update(fields)
-        else:
-            for name, value, saved in kept:
-                if saved is not None:
-                    value[...] = saved
-                setattr(self.policy, name, value)
+        fields, arrays = kept
+        for array, saved in arrays:
+            array[...] = saved
+        for name, value in fields.items():
+            setattr(self.policy, name, value)
         for name in self.history:  # the rows of the change; the last one may be partly written
             getattr(self.policy, name)[self.policy.t :] = 0
 
@@ -122,9 +112,6 @@ class Compiled(Interpreted):
 
         super().__init__(policy)
         self._calls = Calls(policy, examples, rng, undrawn)
-        self._arrays: list[str] | None = (
-            None  # the fields that a backup of the twin must copy, if that is known
-        )
 
     def method(self, name: str) -> Callable[..., Any]:
         """Return a compiled method."""
@@ -138,20 +125,6 @@ class Compiled(Interpreted):
         """Return the policy, after updating its fields."""
         self._calls.write_back()
         return self.policy
-
-    def plan(self) -> None:
-        """Find out which fields a backup must copy, of the policy if its twin shares all that changes."""
-        super().plan()
-        self._arrays = self.copied
-        if not self._calls.shared:
-            self.copied = None
-
-    def backup(self, only: Collection[str] | None = None) -> Backup:
-        """Return what `restore` needs to undo whatever a method of the twin does next."""
-        if self._arrays is None:
-            return super().backup(only)
-        now, names = self.fields(), self._arrays
-        return now.copy(), [(now[one], now[one].copy()) for one in names if only is None or one in only]
 
     def alter(self, change: Callable[[Any], None]) -> None:
         """Apply ``change`` to the policy object itself, and rebuild the twin."""

@@ -59,7 +59,6 @@ from weakfeedback.live.games.promise import (
     promise_state,
     weight,
 )
-from weakfeedback.live.label_source import labels_from_state
 from weakfeedback.live.stages import Failed
 from weakfeedback.live.storage import StateError
 from weakfeedback.stats import add_up
@@ -523,7 +522,7 @@ class AdaptiveGame(Staged, Plain):
             cost, last = add_up(costs), terms.last_paid(costs)
         content = told[-1].content() if content is None else content
         scores = tuple(one.known_score for one in told)
-        differ = self._by_stage(told) if self.names_stages else pattern(decided.numbers)
+        differ = self._by_stage(decided) if self.names_stages else pattern(decided.numbers)
         answers = labels
         if self.promises and terms.promise.background and is_open(decided.chance):  # it has gone out already
             arm, answers = decided.first, [labels[[one.stage for one in told].index(decided.first)]]
@@ -593,16 +592,11 @@ class AdaptiveGame(Staged, Plain):
             words = f"{self.words.one(k)} gives no scores any more: from now on groups and labels alone tell its risk"
             log.warning("%s", words)
 
-    def _by_stage(self, told: Sequence[Told]) -> np.ndarray:
+    def _by_stage(self, decided: Progress) -> np.ndarray:
         """Return the pairs of stages that differ, of those called."""
-        differ = np.zeros((self.K, self.K), dtype=np.bool_)
-        for one in told:
-            for other in told:
-                failed = NOT_CALLED in (one.number, other.number)
-                differ[one.stage, other.stage] = (
-                    one.stage < other.stage and one.number != other.number and not failed
-                )
-        return freeze(differ)
+        numbers, _ = decided.by_stage(self.K)
+        answered = numbers != NOT_CALLED
+        return freeze(np.triu((numbers[:, None] != numbers) & answered[:, None] & answered, 1))
 
     def drop(self, decided: Progress, cost: float, counts: Counts) -> Counts | None:
         lost = self.lose is not None and decided.awaits_comparison()
@@ -732,13 +726,10 @@ class AdaptiveGame(Staged, Plain):
         return found
 
     def restore(self, body: dict[str, Any]) -> tuple[Counts, Terms, Mapping[int, Any]]:
-        counts = Counts.from_state(self.K, body["counts"], body["core"]["ledger"]["rounds"])
-        labels, spent = labels_from_state(body["purse"], None)
-        counts = counts._replace(labels=labels, label_spent=spent)
+        counts, terms = self.restored(body, 1.0 if self.promises else body["error_cost"])
         if not self.promises:
-            return counts, terms_of(body["stage_costs"], body["error_cost"], self.K, False), {}
+            return counts, terms, {}
         promised, kept = promise_from(body["promise"], self.K)
-        terms = terms_of(body["stage_costs"], 1.0, self.K, False)
         return counts._replace(promise=kept), terms._replace(promise=promised), {}
 
 

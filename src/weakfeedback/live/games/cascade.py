@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -145,17 +146,11 @@ def terms_of(stage_costs: Any, error_cost: Any, size: int, combined: bool) -> Te
     spends = [add_up(prices[: arm + 1]) for arm in range(size)]
     savings = [add_up(prices[arm + 1 :]) for arm in range(size)]
     last = add_up(prices) if combined else prices[-1]
-    total = policy_costs(costs, error)
-    return Terms(costs, error, total, prices, spends, savings, last, combined, (costs / error).tolist())
-
-
-def policy_costs(stage_costs: np.ndarray, error_cost: float) -> np.ndarray:
-    """Return the cumulative costs in units of one error, which is what policies take."""
     with np.errstate(over="ignore"):
-        costs = np.cumsum(stage_costs) / error_cost
-    if not np.isfinite(costs).all():
-        raise ValueError(f"stage_costs / error_cost must be finite, got error_cost={error_cost!r}")
-    return costs
+        total = np.cumsum(costs) / error
+    if not np.isfinite(total).all():
+        raise ValueError(f"stage_costs / error_cost must be finite, got error_cost={error!r}")
+    return Terms(costs, error, total, prices, spends, savings, last, combined, (costs / error).tolist())
 
 
 class Counts(NamedTuple):
@@ -329,31 +324,6 @@ def compared(
     return RoundRecord(id, arm, answers, labels, content, differ, far, cost, last, costs)
 
 
-def of_pairs(id: int, arm: int, terms: Terms, content: Content, differ: Any, costs: Any) -> RoundRecord:
-    """Return the record of comparisons that were made elsewhere."""
-    matrix = pairs_of(differ, arm)
-    paid = None if costs is None else vector("costs", costs, at_least=0.0, size=arm + 1).tolist()
-    cost, last = terms.spends[arm], terms.last
-    if paid is not None:
-        cost, last = add_up(paid), terms.last_paid(paid)
-    return RoundRecord(id, arm, [], [], content, matrix, None, cost, last, paid)
-
-
-def of_distances(
-    code: Comparer, id: int, arm: int, terms: Terms, content: Content, differ: Any, far: Any, costs: Any
-) -> RoundRecord:
-    """Return the record of comparisons that were made elsewhere: pairs, or distances where the answers have them."""
-    if code.metric is None:
-        if far is not None:
-            raise ValueError("far must be left out: it is for a cascade with a metric")
-        return of_pairs(id, arm, terms, content, differ, costs)
-    if far is None or output_list("differ", differ):
-        raise ValueError("far must be given, and differ empty, for a cascade with a metric")
-    record = of_pairs(id, arm, terms, content, (), costs)
-    record.differ, record.far = None, far_matrix(far, arm)
-    return record
-
-
 def moved_in(
     record: RoundRecord, numeric: bool, counts: Counts, rng: np.random.Generator
 ) -> tuple[np.ndarray, Counts]:
@@ -361,30 +331,6 @@ def moved_in(
     told = learned(record.far, numeric, rng)  # type: ignore[arg-type]
     record.differ = None if numeric else told
     return told, counts.after_movement(record.far)
-
-
-# what a policy learns of a row, and how far its answers are apart
-Lesson = tuple[np.ndarray, np.ndarray | None]
-
-
-def warm_lessons(body: dict[str, Any], arms: int, numeric: bool, rng: np.random.Generator) -> list[Lesson]:
-    """Return the rows of a warm start as a policy learns them."""
-    seen = warm_rows(body, arms - 1)
-    return [(differ if far is None else learned(far, numeric, rng), far) for differ, far in seen]
-
-
-def warm_told(body: dict[str, Any], rows: list[Lesson], numeric: bool) -> dict[str, Any]:
-    """Return the body of the event of a warm start: pairs that were sampled are in it, distances as they are too."""
-    if numeric and "far" in body:
-        return {key: value for key, value in body.items() if key != "differ"}
-    return {**body, "differ": [pairs_in(told) for told, _ in rows]}
-
-
-def after_warm(counts: Counts, rows: list[Lesson]) -> Counts:
-    """Return the counts after a warm start."""
-    for told, far in rows:
-        counts = counts.after_comparison(len(told) - 1, told).after_movement(far)
-    return counts
 
 
 def price(record: RoundRecord, terms: Terms) -> None:
@@ -395,34 +341,10 @@ def price(record: RoundRecord, terms: Terms) -> None:
         record.last = terms.last_paid(record.costs)
 
 
-def answer_body(record: RoundRecord) -> dict[str, Any]:
-    """Return the body of the event of an answer."""
-    body = pairs_body(record.differ, record.far, record.content)
-    if record.costs is not None:
-        body["costs"] = record.costs
-    if record.right is not None:
-        body |= {"right": record.right.tolist(), "label_cost": record.label_cost}
-    return body
-
-
-def made_answer(record: RoundRecord) -> Answer:
-    """Return the answer of a round that was learned."""
-    outputs = tuple(record.labels)
-    return Answer(
-        record.answers[-1], record.arm, record.cost, outputs, record.id, record.truth, record.scores
-    )
-
-
-def take_costs(driver: Interpreted, terms: Terms) -> None:
-    """Give the policy new costs; one that learns nothing may have none."""
-    fields = driver.fields()
-    if "C" in fields:
-        fields["C"][:] = terms.costs
-
-
 def recosted(body: dict[str, Any], terms: Terms) -> Terms:
     """Return the terms with the prices of an event."""
-    return terms_of(body["stage_costs"], body["error_cost"], len(terms.prices), terms.combined)
+    new = terms_of(body["stage_costs"], body["error_cost"], len(terms.prices), terms.combined)
+    return new._replace(inputs=terms.inputs, dimension=terms.dimension)
 
 
 def prices_body(stage_costs: Any, error_cost: Any, terms: Terms) -> dict[str, Any]:
@@ -465,18 +387,98 @@ def default_policy(stages: int, labelled: bool, numeric: bool) -> str:
 class Staged:
     """What the games of cascades have in common."""
 
+    K: int
+    code: Comparer
+    driver: Interpreted
+    calls: Callable[[Any], tuple[int, ...]]
+    update: Callable[..., Any]
+    numeric: bool  # whether the policy learns distances as they are
+    moves = False  # whether distances are counted
     label_price: float | None = None  # of a policy that buys labels
 
-    answer = staticmethod(made_answer)
-
-    def answered(self, decided: Any, record: RoundRecord) -> dict[str, Any]:
-        return answer_body(record)
+    def answer(self, record: RoundRecord) -> Answer:
+        outputs, answer = tuple(record.labels), record.answers[-1]
+        return Answer(answer, record.arm, record.cost, outputs, record.id, record.truth, record.scores)
 
     def drop(self, decided: Any, cost: float, counts: Counts) -> Counts | None:
         return counts.after_failure(cost) if cost else None
 
     def paid(self, seen: Mapping[int, Any], terms: Terms) -> float:
         return add_up(costs_of(list(seen.values()), terms.prices))
+
+    def record_of_pairs(
+        self, id: int, decided: Any, terms: Terms, content: Content, differ: Any, far: Any, costs: Any
+    ) -> RoundRecord:
+        """Return the record of comparisons that were made elsewhere: pairs, or distances if answers have them."""
+        arm = self.calls(decided)[-1]
+        if self.code.metric is None and far is not None:
+            raise ValueError("far must be left out: it is for a cascade with a metric")
+        if self.code.metric is not None and (far is None or output_list("differ", differ)):
+            raise ValueError("far must be given, and differ empty, for a cascade with a metric")
+        matrix = pairs_of(differ, arm)
+        paid = None if costs is None else vector("costs", costs, at_least=0.0, size=arm + 1).tolist()
+        cost, last = terms.spends[arm], terms.last
+        if paid is not None:
+            cost, last = add_up(paid), terms.last_paid(paid)
+        record = RoundRecord(id, arm, [], [], content, matrix, None, cost, last, paid)
+        if far is not None:
+            record.differ, record.far = None, far_matrix(far, arm)
+        return record
+
+    # -- other ways to learn
+
+    def recost(self, body: dict[str, Any], counts: Any, terms: Terms, rng: Any) -> Altered:
+        """Take new prices; what was counted stays, and a policy that learns nothing may have no costs."""
+        new, fields = recosted(body, terms), self.driver.fields()
+        if "C" in fields:
+            fields["C"][:] = new.costs
+        return Altered(body, terms=new)
+
+    def warm(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: np.random.Generator) -> Altered:
+        """Learn from logs in which all stages ran."""
+        rows = [
+            (differ if far is None else learned(far, self.numeric, rng), far)
+            for differ, far in warm_rows(body, self.K - 1)
+        ]
+        for shown, (told, far) in zip(self.shown_in(body), rows):
+            self.update(*shown, self.K - 1, told, rng)
+            counts = counts.after_comparison(self.K - 1, told).after_movement(far)
+        if self.numeric and "far" in body:
+            return Altered({key: value for key, value in body.items() if key != "differ"}, counts)
+        return Altered({**body, "differ": [pairs_in(told) for told, _ in rows]}, counts)
+
+    def shown_in(self, body: dict[str, Any]) -> Iterable[tuple[Any, ...]]:
+        """Return what the policy is shown of each row of a warm start before its comparisons."""
+        return repeat(())
+
+    # -- what the log and a state hold
+
+    def answered(self, decided: Any, record: RoundRecord) -> dict[str, Any]:
+        body = pairs_body(record.differ, record.far, record.content)
+        if record.costs is not None:
+            body["costs"] = record.costs
+        if record.right is not None:
+            body |= {"right": record.right.tolist(), "label_cost": record.label_cost}
+        return body
+
+    def record_from(self, id: int, decided: Any, body: dict[str, Any], terms: Terms) -> RoundRecord:
+        far = body.get("far")
+        pairs = () if far is not None else body["differ"]
+        record = self.record_of_pairs(id, decided, terms, body["digest"], pairs, far, body.get("costs"))
+        if "right" in body:
+            record.right = freeze(np.array(body["right"], dtype=np.bool_))
+            record.label_cost = body["label_cost"]
+        return record
+
+    def restored(self, body: dict[str, Any], error_cost: Any) -> tuple[Counts, Terms]:
+        """Return the counts and the prices in a state, or raise `StateError`."""
+        counts = Counts.from_state(self.K, body["counts"], body["core"]["ledger"]["rounds"])
+        if "purse" in body:
+            labels, spent = labels_from_state(body["purse"], self.label_price)
+            counts = counts._replace(labels=labels, label_spent=spent)
+        if self.moves:
+            counts = counts._replace(moved=restored_moved(self.K, body, counts.compared))
+        return counts, terms_of(body["stage_costs"], error_cost, self.K, self.code.combine is not None)
 
 
 class CascadeGame(Staged, Plain):
@@ -557,8 +559,7 @@ class CascadeGame(Staged, Plain):
     def record_of_pairs(
         self, id: int, decided: int, terms: Terms, content: Content, differ: Any, far: Any, costs: Any
     ) -> RoundRecord:
-        """Return the record of comparisons, or distances, that were found elsewhere."""
-        record = of_distances(self.code, id, decided, terms, content, differ, far, costs)
+        record = super().record_of_pairs(id, decided, terms, content, differ, far, costs)
         if self.binary:
             refuse_third_label(record.differ, list(differ), self._name())
         return record
@@ -578,10 +579,7 @@ class CascadeGame(Staged, Plain):
     def teach(
         self, decided: int, record: RoundRecord, counts: Counts, terms: Terms, rng: np.random.Generator
     ) -> Counts:
-        if record.costs is None:  # the prices may have changed since it was made
-            record.cost, record.last = terms.spends[decided], terms.last
-        else:
-            record.last = terms.last_paid(record.costs)
+        price(record, terms)
         differ = record.differ
         if differ is None:
             differ, counts = moved_in(record, self.numeric, counts, rng)
@@ -591,21 +589,6 @@ class CascadeGame(Staged, Plain):
         self.update(decided, differ, rng)
         return counts.after_round(decided, differ, record.cost, terms.savings[decided], record.last)
 
-    # -- other ways to learn
-
-    def recost(self, body: dict[str, Any], counts: Any, terms: Terms, rng: Any) -> Altered:
-        """Take new prices; what was counted stays."""
-        new = recosted(body, terms)
-        take_costs(self.driver, new)
-        return Altered(body, terms=new)
-
-    def warm(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: np.random.Generator) -> Altered:
-        """Learn from logs in which all stages ran."""
-        rows = warm_lessons(body, self.K, self.numeric, rng)
-        for told, _ in rows:
-            self.update(self.K - 1, told, rng)
-        return Altered(warm_told(body, rows, self.numeric), after_warm(counts, rows))
-
     # -- what the log and a state hold
 
     def opened(self, decided: int) -> dict[str, Any]:
@@ -613,15 +596,6 @@ class CascadeGame(Staged, Plain):
 
     def decided_from(self, body: dict[str, Any], terms: Terms) -> int:
         return self.decode(body["stage"], terms)
-
-    def record_from(self, id: int, decided: int, body: dict[str, Any], terms: Terms) -> RoundRecord:
-        far = body.get("far")
-        pairs = () if far is not None else body["differ"]
-        record = self.record_of_pairs(id, decided, terms, body["digest"], pairs, far, body.get("costs"))
-        if "right" in body:
-            record.right = freeze(np.array(body["right"], dtype=np.bool_))
-            record.label_cost = body["label_cost"]
-        return record
 
     def decode(self, data: Any, terms: Terms) -> int:
         return integer("arm", data, 0, self.K - 1)
@@ -635,9 +609,4 @@ class CascadeGame(Staged, Plain):
         }
 
     def restore(self, body: dict[str, Any]) -> tuple[Counts, Terms, Mapping[int, Any]]:
-        counts = Counts.from_state(self.K, body["counts"], body["core"]["ledger"]["rounds"])
-        labels, spent = labels_from_state(body["purse"], self.label_price)
-        terms = terms_of(body["stage_costs"], body["error_cost"], self.K, self.code.combine is not None)
-        if self.moves:
-            counts = counts._replace(moved=restored_moved(self.K, body, counts.compared))
-        return counts._replace(labels=labels, label_spent=spent), terms, {}
+        return *self.restored(body, body["error_cost"]), {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,28 +14,21 @@ from weakfeedback.live.context_report import make_record
 from weakfeedback.live.contexts import OWN, Contexts, quadratic
 from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
 from weakfeedback.live.form import Argument, Form
-from weakfeedback.live.game import Altered, Choice, Plain
+from weakfeedback.live.game import Choice, Plain
 from weakfeedback.live.games.cascade import (
     Counts,
     RoundRecord,
     Staged,
     Terms,
-    after_warm,
     compared,
     moved_in,
-    of_distances,
     price,
-    recosted,
     stage_arguments,
     stages_state,
-    take_costs,
-    terms_of,
-    warm_lessons,
-    warm_told,
     with_numbers,
 )
 from weakfeedback.live.games.comparing import check_costs
-from weakfeedback.live.numbers import is_numeric, restored_moved
+from weakfeedback.live.numbers import is_numeric
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief, integer, vector
 
@@ -104,7 +97,7 @@ class ContextualGame(Staged, Plain):
         make: Callable[[Interpreted, int], Any] | None,
     ) -> None:
         self.K, self.code, self.timeout = K, code, timeout
-        self.contexts, self.keep = contexts, keep
+        self.contexts, self.keep, self.moves = contexts, keep, code.metric is not None
         self.make = make  # makes the policy for a length of the features; None: it was given as an object
         self.calls = lambda decided: tuple(range(decided[0] + 1))
         self.alters = {"recost": self.recost, "warm": self.warm}
@@ -150,6 +143,9 @@ class ContextualGame(Staged, Plain):
         inputs = integer("inputs", body["inputs"], 1)
         return [(inputs, freeze(vector("phi", phi))) for phi in body["phi"]]
 
+    def shown_in(self, body: dict[str, Any]) -> Iterable[tuple[Any, ...]]:
+        return [(phi,) for _, phi in self.contexts_in(body)]
+
     # -- one round
 
     def choose(
@@ -163,12 +159,6 @@ class ContextualGame(Staged, Plain):
     ) -> RoundRecord:
         return compared(self.code, self.code.plain, id, decided[0], outputs, terms, content)
 
-    def record_of_pairs(
-        self, id: int, decided: Placed, terms: Terms, content: Content, differ: Any, far: Any, costs: Any
-    ) -> RoundRecord:
-        """Return the record of comparisons that were made elsewhere."""
-        return of_distances(self.code, id, decided[0], terms, content, differ, far, costs)
-
     def teach(
         self, decided: Placed, record: RoundRecord, counts: Counts, terms: Terms, rng: np.random.Generator
     ) -> Counts:
@@ -178,23 +168,6 @@ class ContextualGame(Staged, Plain):
             differ, counts = moved_in(record, self.numeric, counts, rng)
         self.update(decided[1], arm, differ, rng)
         return counts.after_round(arm, differ, record.cost, terms.savings[arm], record.last)
-
-    # -- other ways to learn
-
-    def recost(self, body: dict[str, Any], counts: Any, terms: Terms, rng: Any) -> Altered:
-        """Take new prices; what was counted stays."""
-        new = recosted(body, terms)._replace(inputs=terms.inputs, dimension=terms.dimension)
-        take_costs(self.driver, new)
-        return Altered(body, terms=new)
-
-    def warm(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: np.random.Generator) -> Altered:
-        """Learn from logs in which all stages ran."""
-        rows = warm_lessons(body, self.K, self.numeric, rng)
-        for (_, phi), (told, _) in zip(self.contexts_in(body), rows):
-            self.update(phi, self.K - 1, told, rng)
-        return Altered(
-            {**warm_told(body, rows, self.numeric), "inputs": terms.inputs}, after_warm(counts, rows)
-        )
 
     # -- what the log and a state hold
 
@@ -207,11 +180,6 @@ class ContextualGame(Staged, Plain):
 
     def decided_from(self, body: dict[str, Any], terms: Terms) -> Placed:
         return self.decode({"arm": body["stage"], "phi": body["phi"]}, terms)
-
-    def record_from(self, id: int, decided: Placed, body: dict[str, Any], terms: Terms) -> RoundRecord:
-        far = body.get("far")
-        pairs = () if far is not None else body["differ"]
-        return self.record_of_pairs(id, decided, terms, body["digest"], pairs, far, body.get("costs"))
 
     def encode(self, decided: Placed) -> dict[str, Any]:
         return {"arm": decided[0], "phi": decided[1].tolist()}
@@ -230,15 +198,11 @@ class ContextualGame(Staged, Plain):
         }
 
     def restore(self, body: dict[str, Any]) -> tuple[Counts, Terms, Mapping[int, Any]]:
-        counts = Counts.from_state(self.K, body["counts"], body["core"]["ledger"]["rounds"])
-        terms = terms_of(body["stage_costs"], body["error_cost"], self.K, self.code.combine is not None)
-        known = body["contexts"]
+        (counts, terms), known = self.restored(body, body["error_cost"]), body["contexts"]
         require("contexts", known, {"inputs": int, "dimension": int, "map": (dict, str, type(None))})
         if isinstance(known["map"], str) and known["map"] != OWN:
             raise StateError(f"there is no feature map {known['map']!r:.40}")
         inputs, dimension = integer("inputs", known["inputs"], 0), integer("dimension", known["dimension"], 0)
         if (inputs == 0) != (dimension == 0):
             raise StateError("the contexts contradict themselves")
-        if self.code.metric is not None:
-            counts = counts._replace(moved=restored_moved(self.K, body, counts.compared))
         return counts, terms._replace(inputs=inputs, dimension=dimension), {}
