@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from weakfeedback.serve.activity import Activity
+
 CHAT = """import os
 from openai import OpenAI
 
@@ -17,9 +19,6 @@ answer = client.chat.completions.create(
 print(answer.choices[0].message.content)"""
 CURL_CHAT = """curl {address}/v1/chat/completions -H 'Content-Type: application/json'{header} \\
   -d '{{"model": "{name}", "messages": [{{"role": "user", "content": "Where is my parcel?"}}]}}'"""
-CURL = """curl -X POST {address}/v1/learners/{name}/{verb} -H 'Content-Type: application/json'{header} -d '{body}'
-# then{when} what was seen, under the id of the answer:
-curl -X POST {address}/v1/learners/{name}/decisions/ID/{then} -H 'Content-Type: application/json'{header} -d '{seen}'"""
 PYTHON = """from weakfeedback.client import Client
 
 {name_} = Client("{address}"{token}).learner("{name}")
@@ -56,24 +55,43 @@ def calls_of(
     context = "[0.2, -0.7]" if kind == "contextual" else ""
     lines = {"adaptive": ADAPTIVE, "allocation": ALLOCATION, "router": ROUTE}.get(kind, DECIDE)
     lines = lines.format(name_=name_, context=context, first=names[0])
-    told: dict[str, dict[str, Any]] = {
-        "adaptive": {"output": "yes"},
-        "allocation": {"observed": {names[0]: 1}},
-    }
-    seen = told.get(kind, {"outputs": ["yes", "yes"]})
-    return [
-        ("Python", python.replace("{lines}", lines)),
-        (
-            "curl",
-            CURL.format(
-                address=address,
-                name=name,
-                header=header,
-                verb="begin" if kind == "adaptive" else "decide",
-                then="tell" if kind == "adaptive" else "feedback",
-                when=", if several were called," if kind == "router" else "",
-                body=json.dumps({"context": [0.2, -0.7]} if kind == "contextual" else {}),
-                seen=json.dumps(seen),
-            ),
-        ),
+    when = ", if several were called," if kind == "router" else ""
+    curl = [
+        decide_command(address, name, kind, header),
+        f"# then{when} what was seen, under the id of the answer:",
+        answer_command(address, name, "ID", kind, names[0], 2, header),
     ]
+    return [("Python", python.replace("{lines}", lines)), ("curl", "\n".join(curl))]
+
+
+def decide_command(address: str, name: str, kind: str, header: str = "") -> str:
+    """Return the command that asks for a decision."""
+    body = {"context": [0.2, -0.7]} if kind == "contextual" else {}
+    return _post(address, f"{name}/{'begin' if kind == 'adaptive' else 'decide'}", body, header)
+
+
+def answer_command(
+    address: str, name: str, id: int | str, kind: str, first: str, called: int, header: str = ""
+) -> str:
+    """Return the command that tells what was seen of the ``first`` arm, or what so many stages said."""
+    told: dict[str, Any] = {"adaptive": {"output": "yes"}, "allocation": {"observed": {first: 1}}}
+    seen = told.get(kind, {"outputs": ["yes"] * called})
+    return _post(
+        address, f"{name}/decisions/{id}/{'tell' if kind == 'adaptive' else 'feedback'}", seen, header
+    )
+
+
+def next_command(name: str, watch: Activity, address: str) -> str:
+    """Return the next command for a new learner, "" for one that is not new."""
+    if not watch.decided:
+        return decide_command(address, name, watch.kind)
+    if watch.ends["accepted"] or not watch.open:
+        return ""
+    id, (_, stage, called) = next(iter(watch.open.items()))
+    size = len(called) if called is not None else (stage or 0) + 1
+    return answer_command(address, name, id, watch.kind, watch.names[0], size)
+
+
+def _post(address: str, path: str, body: Any, header: str) -> str:
+    kind = f"-H 'Content-Type: application/json'{header}"
+    return f"curl -X POST {address}/v1/learners/{path} {kind} -d '{json.dumps(body)}'"

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from weakfeedback.cascade.certificate import rates_at_all_times
 from weakfeedback.plaintext import counted
 from weakfeedback.serve.activity import WATCHED, Activity
 from weakfeedback.serve.invoice import Invoice
-from weakfeedback.serve.page.words import amount, count, duration, share
+from weakfeedback.serve.page.words import amount, count, share
 from weakfeedback.stats import rounded
 
 MINUS = "\N{MINUS SIGN}"
@@ -170,51 +171,19 @@ def invoice_of(invoice: Invoice, currency: str | None) -> dict[str, Any] | None:
     """Return the invoice as a table; None for a learner whose stages run elsewhere."""
     if invoice.terms is None:
         return None
-    terms, sums = invoice.terms, sums_of(invoice.spent, invoice.saved)
-    decimals = sums.decimals
+    invoice = deepcopy(invoice)  # as it is now
+    terms, sums = invoice.terms or {}, sums_of(invoice.spent, invoice.saved)
     names = [model["name"] for model in terms["models"]]
-    moneys = added_up([*(line.money for line in invoice.lines), invoice.judge], decimals)
-    rows = []
-    for k, (model, line) in enumerate(zip(terms["models"], invoice.lines)):
-        price = model["price"]
-        rows.append(
-            {
-                "name": model["name"],
-                "model": model["model"] if model["model"] != model["name"] else "",
-                "stage": k % 8,
-                "calls": count(line.calls),
-                "input": count(line.input),
-                "cached": count(line.cached),
-                "output": count(line.output),
-                "price": " / ".join(plainly(price[name]) for name in ("input", "cached", "output")),
-                "money": moneys[k],
-                "estimated": counted(line.estimated, "call") if line.estimated else "",
-            }
-        )
-    saved, base = invoice.saved, names[terms["baseline"]]
-    lines = invoice.lines
+    moneys = added_up([*(line.money for line in invoice.lines), invoice.judge], sums.decimals)
     return {
+        "of": invoice,
         "unit": currency or "money",
-        "rows": rows,
+        "rows": list(zip(terms["models"], invoice.lines, moneys)),
         "judge": moneys[-1] if invoice.judge else "",
-        "calls": count(sum(line.calls for line in lines)),
-        "input": count(sum(line.input for line in lines)),
-        "cached": count(sum(line.cached for line in lines)),
-        "output": count(sum(line.output for line in lines)),
-        "spent": sums.spent,
-        "alone": sums.alone,
-        "saved": sums.saved,
-        "share": share(abs(saved) / invoice.alone) if invoice.alone > 0.0 else "",
-        "lost": saved < 0.0,
-        "base": base,
-        "requests": counted(invoice.requests, "request"),
-        "measured": amount(invoice.measured, currency),
-        "measured_requests": counted(invoice.measured_requests, "request"),
-        "estimated": amount(invoice.estimated, currency),
-        "waiting": fixed(invoice.waiting, decimals) if terms["waiting_price"] else "",
-        "waited": duration(invoice.waited),
-        "waiting_price": amount(terms["waiting_price"], currency),
-        "for": purposes(invoice, names, decimals),
+        "sums": sums,
+        "base": names[terms["baseline"]],
+        "waiting": fixed(invoice.waiting, sums.decimals) if terms["waiting_price"] else "",
+        "for": purposes(invoice, names, sums.decimals),
     }
 
 

@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 
 from weakfeedback._version import __version__
 from weakfeedback.live.promise_report import PromiseReport
-from weakfeedback.plaintext import visible
+from weakfeedback.plaintext import counted, visible
 from weakfeedback.serve.activity import WATCHED, Activity
 from weakfeedback.serve.api import Incoming, Operation, Outgoing
 from weakfeedback.serve.app import read_body
@@ -32,10 +32,10 @@ from weakfeedback.serve.operations.reporting import report_now
 from weakfeedback.serve.page import view
 from weakfeedback.serve.page.actions import actions_of
 from weakfeedback.serve.page.bars import bars_of
-from weakfeedback.serve.page.calling import calls_of
-from weakfeedback.serve.page.money import csv_of, invoice_of, totals
+from weakfeedback.serve.page.calling import calls_of, decide_command, next_command
+from weakfeedback.serve.page.money import csv_of, invoice_of, plainly, totals
 from weakfeedback.serve.page.promise import curve_of, groups_of, offers_of, promise_of, promises_in_words
-from weakfeedback.serve.page.words import ago, amount, clock, count, duration, moment
+from weakfeedback.serve.page.words import ago, amount, clock, count, duration, moment, number, share
 from weakfeedback.serve.service import Service
 from weakfeedback.serve.tokens import token_operations, tokens_told
 
@@ -75,8 +75,9 @@ def templates(root: str = "") -> Environment:
         auto_reload=False,
         finalize=_shown,
     )
-    made.globals["root"] = root
-    made.filters["pretty"] = lambda data: json.dumps(data, indent=1)
+    made.globals |= {"root": root, "zip": zip}
+    made.filters |= {"pretty": lambda data: json.dumps(data, indent=1), "price": plainly, "counted": counted}
+    made.filters |= {one.__name__: one for one in (amount, count, duration, moment, number, share)}
     return made
 
 
@@ -106,10 +107,7 @@ class Page:
         root: str = "",
     ) -> None:
         self.service, self.auth, self._operations, self._root = service, auth, operations, root
-        self._rows: dict[str, tuple[Any, dict[str, Any], str]] = {}  # rendered; valid until a change
-        self._kept: dict[tuple[str, str], tuple[float, Any, Any]] = {}  # what is computed only occasionally
-        self._fits: dict[str, tuple[Any, Any]] = {}
-        self._lines: dict[str, tuple[Any, str]] = {}
+        self._kept: dict[tuple[str, str], tuple[Any, Any, float]] = {}  # valid until its key changes
         self._views: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
         self._rate = (time.monotonic(), service.commits, 0.0)
         self._viewers = 0
@@ -121,45 +119,44 @@ class Page:
         """Return the time in microseconds since 1970, by the clock of the service."""
         return self.service.options.clock()
 
-    def row(self, learner: Learner) -> tuple[dict[str, Any], str]:
-        """Return the row of a learner, as data and as HTML; rebuilt only if something has changed."""
-        now, watch = self.now(), watch_of(learner)
+    def _keep(
+        self, what: str, learner: Learner, key: Any, make: Callable[[], Any], seconds: float = 0.0
+    ) -> Any:
+        """Return what was made of a learner; anew if ``key`` has changed, but not within ``seconds``."""
         # compare the object too: after a failed commit another one may have the same number of events
-        key = learner, learner.seq, now // 60_000_000
-        known = self._rows.get(learner.name)
-        if known is None or known[0] != key:
-            currency = learner.config.currency
-            made = view.row(
-                learner.name,
-                watch,
-                line=self._line(learner, watch, now),
-                settled=self._settled_stage(learner),
-                currency=currency,
-                archived=learner.archived,
-                now=now,
-                money=learner.money(),
-                promise=self._promise(learner),
-                risk=self._seldom("risk", learner, lambda: view.risk(watch)),
-            )
-            pieces: Any = templates(self._root).get_template("pieces.html").module
-            html = str(pieces.row(made))
-            known = self._rows[learner.name] = key, made, html
-        return known[1], known[2]
-
-    def _line(self, learner: Learner, watch: Activity, now: int) -> str:
-        """Return the sparkline of a learner, rebuilt every minute."""
-        known, minute = self._lines.get(learner.name), now // 60_000_000
-        if known is None or known[0] != (learner, minute):
-            known = self._lines[learner.name] = (learner, minute), view.spark(watch, now)
+        known, key, now = self._kept.get((what, learner.name)), (learner, key), time.monotonic()
+        fresh = known is not None and known[0][0] is learner and now - known[2] < seconds
+        if known is None or (not fresh and known[0] != key):
+            known = self._kept[what, learner.name] = key, make(), now
         return known[1]
 
     def _seldom(self, what: str, learner: Learner, make: Callable[[], Any]) -> Any:
         """Return what takes a moment to compute; anew after a change, but not every time."""
-        known, moment_ = self._kept.get((what, learner.name)), time.monotonic()
-        fresh = known is not None and known[1][0] is learner and moment_ - known[0] <= ASSUMED
-        if known is None or (not fresh and known[1] != (learner, learner.seq)):
-            known = self._kept[what, learner.name] = moment_, (learner, learner.seq), make()
-        return known[2]
+        return self._keep(what, learner, learner.seq, make, ASSUMED)
+
+    def row(self, learner: Learner) -> tuple[dict[str, Any], str]:
+        """Return the row of a learner, as data and as HTML; rebuilt only if something has changed."""
+        now = self.now()
+        key = learner.seq, now // 60_000_000
+        found: tuple[dict[str, Any], str] = self._keep("row", learner, key, lambda: self._row(learner, now))
+        return found
+
+    def _row(self, learner: Learner, now: int) -> tuple[dict[str, Any], str]:
+        watch = watch_of(learner)
+        made = view.row(
+            learner.name,
+            watch,
+            line=self._keep("line", learner, now // 60_000_000, lambda: view.spark(watch, now)),
+            settled=self._settled_stage(learner),
+            currency=learner.config.currency,
+            archived=learner.archived,
+            now=now,
+            money=learner.money(),
+            promise=self._promise(learner),
+            risk=self._seldom("risk", learner, lambda: view.risk(watch)),
+        )
+        pieces: Any = templates(self._root).get_template("pieces.html").module
+        return made, str(pieces.row(made))
 
     def _settled_stage(self, learner: Learner) -> int | None:
         """Return the stage at which a learner stops."""
@@ -187,10 +184,9 @@ class Page:
     def _offers(self, learner: Learner, report: PromiseReport) -> dict[str, Any] | None:
         """Return what other promises would cost; their curve is computed anew after each fit."""
         policy = learner.live.policy
-        key, known = (learner, int(policy.next_fit), report.settings["agree"]), self._fits.get(learner.name)
-        if known is None or known[0] != key:
-            known = self._fits[learner.name] = key, curve_of(report, policy)
-        return offers_of(report, known[1], float(policy.c[policy.R]), learner.kind.names)
+        key = int(policy.next_fit), report.settings["agree"]
+        curve = self._keep("curve", learner, key, lambda: curve_of(report, policy))
+        return offers_of(report, curve, float(policy.c[policy.R]), learner.kind.names)
 
     def chosen(self, q: str, page: int) -> tuple[list[Learner], int]:
         """Return the learners of one page of the overview, and the total number."""
@@ -260,7 +256,7 @@ class Page:
 
     def _view(self, learner: Learner, report: dict[str, Any], span: str, now: int) -> dict[str, Any]:
         watch, kind = watch_of(learner), learner.kind.name
-        config, details = learner.settings(), report["details"]
+        config = learner.settings()
         charts = view.charts(report, watch, span, now, learner.created)
         promised = None
         if promised_of(learner) is not None:
@@ -278,18 +274,21 @@ class Page:
             "shadow": bool(config.get("shadow")),
             "revision": learner.revision,
             "currency": report["currency"],
-            "baseline": watch.names[watch.baseline],
+            "report": report,
+            "names": watch.names,
+            "base": watch.baseline,
+            "decided": watch.decided,
+            "stops": list(watch.stops),
+            "shares": view.shares_of(watch),
+            "prices": list(watch.prices),
             "summary": summary,
             "invoice": invoice_of(learner.invoice, report["currency"]),
             "since": moment(learner.created)[:16],
             "bars": None if kind == "allocation" else bars_of(watch, *view.SPANS[span], now, learner.created),
             "numbers": view.numbers(report, watch, now),
-            "stages": view.stages(report, watch),
-            "arms": view.arms(report, watch),
-            "setting": details.get("setting", ""),
             "pairs": view.pairs(report, watch),
             "waiting": view.waiting(watch, now),
-            "expires": duration(learner.config.pending_ttl),
+            "expires": learner.config.pending_ttl,
             "drift": view.drift(watch),
             "drift_words": view.DRIFT + view.CHANGING["promise" if promised else kind]
             if kind in WATCHED
@@ -302,15 +301,14 @@ class Page:
                 None if promised is None else cast(Any, learner.live).risk,
             ),
             "proxy": view.proxy(learner.invoice),
-            "changes": view.changes(watch, report["currency"]),
             "audited": kind in WATCHED
             and hasattr(learner.live, "audit_outputs")
             and report.get("promise") is None,
-            "audits": _audits(learner, watch, report["currency"]),
+            "audits": _audits(learner, watch),
             "weak_dominance": report.get("weak_dominance"),
-            "context": _context(kind, details, learner.live),
+            "context": _context(kind, report["details"], learner.live),
             "config": _config(config, report["policy"], learner.created),
-            "decide_command": _decide_command(learner, self.address),
+            "decide_command": decide_command(self.address, learner.name, kind),
             "calls": calls_of(
                 learner.name,
                 kind,
@@ -319,7 +317,7 @@ class Page:
                 chat=learner.name in self.service.models,
                 token=bool(self.auth.tokens),
             ),
-            "next": _next(learner, watch, self.address),
+            "next": "" if learner.archived else next_command(learner.name, watch, self.address),
             "promise": None if promised is None else self._told_promise(learner, promised),
             "offers": None if promised is None else self._offers(learner, promised),
             "groups": None if promised is None else groups_of(promised, report["currency"]),
@@ -329,16 +327,25 @@ class Page:
 
     # -- requests
 
-    async def allowed(self, request: Request) -> Response | None:
-        """Return None if the request may read, otherwise a redirection to the login."""
-        try:
-            await self.auth.check(request.scope, request.scope["weakfeedback.headers"], "read")
-        except Problem as problem:
-            if problem.code != "unauthorized":
-                raise
-            target = request.url.path
-            return RedirectResponse(f"{self._root}/login?" + urlencode({"next": target}), 303)
-        return None
+    def _read(
+        self, show: Callable[[Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return a page for those who may read; others log in first, and a problem is a page too."""
+
+        async def shown(request: Request) -> Response:
+            try:
+                await self.auth.check(request.scope, request.scope["weakfeedback.headers"], "read")
+            except Problem as problem:
+                if problem.code != "unauthorized":
+                    raise
+                return RedirectResponse(f"{self._root}/login?" + urlencode({"next": request.url.path}), 303)
+            try:
+                return await show(request)
+            except Problem as problem:
+                told = {"title": problem.title, "detail": problem.detail}
+                return self.render(request, "problem.html", problem.status, **told)
+
+        return shown
 
     def render(self, request: Request, template: str, code: int = 200, /, **values: Any) -> Response:
         """Return a page, gzipped if the browser accepts that."""
@@ -358,16 +365,11 @@ class Page:
 
     async def overview(self, request: Request) -> Response:
         """Show all learners."""
-        if (elsewhere := await self.allowed(request)) is not None:
-            return elsewhere
         q, page = _chosen(request)
-        try:
-            self.service.check_ready()  # while the log is being read there would seem to be no learners
-            learners, found = self.chosen(q, page)
-            rows = [self.row(learner)[0] for learner in learners]
-            await self.stored(learners)
-        except Problem as problem:
-            return self.problem(request, problem)
+        self.service.check_ready()  # while the log is being read there would seem to be no learners
+        learners, found = self.chosen(q, page)
+        rows = [self.row(learner)[0] for learner in learners]
+        await self.stored(learners)
         return self.render(
             request,
             "overview.html",
@@ -397,36 +399,20 @@ class Page:
 
     async def one(self, request: Request) -> Response:
         """Show one learner."""
-        if (elsewhere := await self.allowed(request)) is not None:
-            return elsewhere
         name = request.path_params["name"]
         self.address = f"{request.url.scheme}://{request.url.netloc}{self._root}"
-        try:
-            span = _span(request) or self.usual_span(name)
-            made = await self.learner(name, span)
-        except Problem as problem:
-            return self.problem(request, problem)
-        charts = made["charts"]
+        span = _span(request) or self.usual_span(name)
+        made = await self.learner(name, span)
+        charts, table = made["charts"], view.table_of(made["charts"])
         return self.render(
-            request,
-            "learner.html",
-            v=made,
-            span=span,
-            spans=SPAN_WORDS,
-            charts=charts,
-            table=view.table_of(charts),
+            request, "learner.html", v=made, span=span, spans=SPAN_WORDS, charts=charts, table=table
         )
 
     async def why(self, request: Request) -> Response:
         """Explain a decision."""
-        if (elsewhere := await self.allowed(request)) is not None:
-            return elsewhere
         name, id = request.path_params["name"], _number(request.path_params["id"])
-        try:
-            text = (await self.service.explain(name, id))["text"]
-            state = await self.service.decision(name, id)
-        except Problem as problem:
-            return self.problem(request, problem)
+        text = (await self.service.explain(name, id))["text"]
+        state = await self.service.decision(name, id)
         shown = [
             (key, value) for key, value in state.items() if value is not None and key not in ("id", "call")
         ]
@@ -434,17 +420,12 @@ class Page:
 
     async def invoice(self, request: Request) -> Response:
         """Send the invoice of a learner as a table for a spreadsheet."""
-        if (elsewhere := await self.allowed(request)) is not None:
-            return elsewhere
         name = request.path_params["name"]
-        try:
-            learner = self.service.learner(name)
-            if learner.invoice.terms is None:
-                raise Problem("not_offered", f"learner {name} calls no model through the proxy: no invoice")
-            text = csv_of(learner.invoice, learner.config.currency)
-            await self.service.steps.confirm(learner, None)
-        except Problem as problem:
-            return self.problem(request, problem)
+        learner = self.service.learner(name)
+        if learner.invoice.terms is None:
+            raise Problem("not_offered", f"learner {name} calls no model through the proxy: no invoice")
+        text = csv_of(learner.invoice, learner.config.currency)
+        await self.service.steps.confirm(learner, None)
         headers = {"content-disposition": f'attachment; filename="{name}-invoice.csv"'}
         return Response(text, headers=headers, media_type="text/csv; charset=utf-8")
 
@@ -452,12 +433,6 @@ class Page:
         """Show the documentation of the API."""
         made = document(self._operations(), chat=bool(self.service.models), root=self._root)
         return self.render(request, "docs.html", here="docs", doc=made, sections=sections(made))
-
-    def problem(self, request: Request, problem: Problem) -> Response:
-        """Return a problem as a page."""
-        return self.render(
-            request, "problem.html", problem.status, title=problem.title, detail=problem.detail
-        )
 
     async def login(self, request: Request) -> Response:
         """Ask for a token; set the cookie if the token is valid."""
@@ -603,11 +578,11 @@ class Page:
     def routes(self) -> list[BaseRoute]:
         """Return the routes of the page."""
         return [
-            Route("/", self.overview, name="page"),
+            Route("/", self._read(self.overview), name="page"),
             Route("/live", self.live, name="page live"),
-            Route("/learners/{name}", self.one, name="page of a learner"),
-            Route("/learners/{name}/invoice.csv", self.invoice, name="invoice of a learner"),
-            Route("/learners/{name}/decisions/{id}", self.why, name="page of a decision"),
+            Route("/learners/{name}", self._read(self.one), name="page of a learner"),
+            Route("/learners/{name}/invoice.csv", self._read(self.invoice), name="invoice of a learner"),
+            Route("/learners/{name}/decisions/{id}", self._read(self.why), name="page of a decision"),
             Route("/v1/learners/{name}/live", self.live_learner, name="live"),
             Route("/docs", self.docs, name="page of the API"),
             Route("/login", self.login, methods=["GET", "POST"], name="login"),
@@ -732,23 +707,10 @@ def _config(config: dict[str, Any], policy: str, created: int) -> list[tuple[str
     return shown
 
 
-def _audits(learner: Learner, watch: Activity, currency: str | None) -> list[dict[str, Any]]:
+def _audits(learner: Learner, watch: Activity) -> list[tuple[int | None, dict[str, Any]]]:
+    """Return the last audits, newest first, each with its time."""
     at = {one["audit"]: one["at"] for one in watch.audits if "audit" in one}
-    found = []
-    for number, audit in reversed(learner.audits.items()):
-        low, high = audit.get("low"), audit.get("high")
-        found.append(
-            {
-                "at": moment(at.get(number)),
-                "stage": watch.names[audit["arm"]] if "arm" in audit else "",
-                "verdict": audit.get("verdict") or "waits for labels",
-                "labels": count(audit.get("count") or 0),
-                "interval": ""
-                if low is None or high is None
-                else f"{amount(low)} to {amount(high, currency)}",
-            }
-        )
-    return found[:20]
+    return [(at.get(number), dict(audit)) for number, audit in reversed(learner.audits.items())][:20]
 
 
 def _context(kind: str, details: dict[str, Any], live: Any) -> list[tuple[str, str]]:
@@ -771,31 +733,3 @@ def _context(kind: str, details: dict[str, Any], live: Any) -> list[tuple[str, s
     if isinstance(refits, int):
         shown.append(("refits", count(refits)))
     return shown
-
-
-def _post(address: str, path: str, body: str) -> str:
-    return f"curl -X POST {address}/v1/learners/{path} -H 'Content-Type: application/json' -d '{body}'"
-
-
-def _decide_command(learner: Learner, address: str) -> str:
-    body = '{"context": [0.2, -0.7]}' if learner.kind.takes_context else "{}"
-    verb = "begin" if learner.kind.name == "adaptive" else "decide"
-    return _post(address, f"{learner.name}/{verb}", body)
-
-
-def _next(learner: Learner, watch: Activity, address: str) -> str:
-    """Return the next command for a new learner."""
-    if learner.archived:
-        return ""
-    if not watch.decided:
-        return _decide_command(learner, address)
-    if not watch.ends["accepted"] and watch.open:
-        id, (_, stage, called) = next(iter(watch.open.items()))
-        place = f"{learner.name}/decisions/{id}"
-        if watch.kind == "allocation":
-            return _post(address, f"{place}/feedback", json.dumps({"observed": {watch.names[0]: 1}}))
-        if watch.kind == "adaptive":
-            return _post(address, f"{place}/tell", '{"output": "yes"}')
-        size = len(called) if called is not None else (stage or 0) + 1
-        return _post(address, f"{place}/feedback", json.dumps({"outputs": ["yes"] * size}))
-    return ""

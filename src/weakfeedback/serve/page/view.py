@@ -460,51 +460,9 @@ def _lately(watch: Activity, now: int) -> float:
     return watch.series.lately("decisions", now // 1_000_000 - 55)
 
 
-def stages(report: dict[str, Any], watch: Activity) -> list[dict[str, Any]]:
-    """Return one row for every stage or model."""
-    currency, found = report.get("currency"), []
-    parts = shares_of(watch)
-    for k, stage in enumerate(report.get("stages") or ()):
-        found.append(
-            {
-                "name": stage["name"],
-                "cost": amount(stage["cost"], currency),
-                "stops": count(watch.stops[k]),
-                "share": share(parts[k] if watch.decided else None),
-                "bar": round(120.0 * parts[k], 2),
-                "stage": k % 8,
-                "settled": report.get("settled") == k and watch.kind in ("cascade", "router"),
-                "baseline": k == watch.baseline,
-            }
-        )
-    return found
-
-
 def pairs(report: dict[str, Any], watch: Activity) -> list[dict[str, Any]]:
-    """Return one row for every pair of stages that was compared."""
-    found = []
-    for item in report.get("disagreement") or _counted_pairs(watch):
-        i, j = item["pair"]
-        if not item["comparisons"]:
-            continue
-        pays = item["pays_above"]
-        if item["low"] > pays:
-            verdict = f"going on to {watch.names[j]} may pay"
-        elif item["high"] < pays:
-            verdict = f"going on to {watch.names[j]} does not pay"
-        else:
-            verdict = "not yet clear"
-        found.append(
-            {
-                "names": f"{watch.names[i]} and {watch.names[j]}",
-                "share": share(item["share"]),
-                "interval": f"{share(item['low'])} to {share(item['high'])}",
-                "comparisons": count(item["comparisons"]),
-                "pays": share(pays) if pays <= 1.0 else "never",
-                "verdict": verdict,
-            }
-        )
-    return found
+    """Return the pairs of stages that were compared."""
+    return [item for item in report.get("disagreement") or _counted_pairs(watch) if item["comparisons"]]
 
 
 def _counted_pairs(watch: Activity) -> list[dict[str, Any]]:
@@ -518,38 +476,22 @@ def _counted_pairs(watch: Activity) -> list[dict[str, Any]]:
 
 
 def drift(watch: Activity) -> list[dict[str, Any]]:
-    """Return one row for every detector, nearest to an alarm first."""
-    found = []
-    for item in sorted(watch.drift.rows(), key=lambda item: -item["level"]):
-        i, j = item["pair"]
-        # on a logarithmic scale: from 1 to the alarm
-        height = math.log10(max(1.0, item["level"] * 1e5)) / 5.0
-        found.append(
-            {
-                "names": f"{watch.names[i]} and {watch.names[j]}",
-                "bar": round(120.0 * min(1.0, height), 1),
-                "level": share(height) if item["watching"] else "learning its baseline",
-                "alarms": count(item["alarms"]),
-                "last": moment(item["since"]),
-            }
-        )
-    return found[:20]
+    """Return the detectors, nearest to an alarm first; ``height`` is on a logarithmic scale, from 1 to the alarm."""
+    rows = sorted(watch.drift.rows(), key=lambda row: -row["level"])[:20]
+    return [{**row, "height": math.log10(max(1.0, row["level"] * 1e5)) / 5.0} for row in rows]
 
 
 def waiting(watch: Activity, now: int) -> dict[str, Any]:
-    """Return the open decisions by age."""
+    """Return how many decisions are open, and how many of each age."""
     ages = watch.ages(now)
-    labels, sizes = [*(label for _, label in AGES), "more than a day"], [0] * (len(AGES) + 1)
+    bins = dict.fromkeys([*(label for _, label in AGES), "more than a day"], 0)
     for age in ages:
-        sizes[next((k for k, (limit, _) in enumerate(AGES) if age < limit), len(AGES))] += 1
-    top = max(1, *sizes)
+        bins[next((label for limit, label in AGES if age < limit), "more than a day")] += 1
     return {
-        "total": count(len(ages)),
-        "oldest": duration(ages[0]) if ages else "",
-        "bins": [
-            {"label": label, "count": count(size), "bar": round(120.0 * size / top, 1)}
-            for label, size in zip(labels, sizes)
-        ],
+        "total": len(ages),
+        "oldest": ages[0] if ages else None,
+        "bins": bins,
+        "largest": max(1, *bins.values()),
     }
 
 
@@ -599,63 +541,15 @@ def _answered(shown: dict[str, Any], watch: Activity, risk: float | None) -> str
     return "answered" + (f", risk {share(risk)}" if risk else "")
 
 
-def arms(report: dict[str, Any], watch: Activity) -> list[dict[str, Any]]:
-    """Return one row for every arm of an allocation."""
-    if watch.kind != "allocation":
-        return []
-    details, parts, found = report["details"], shares_of(watch), []
-    for k, name in enumerate(watch.names):
-        low, high = details["bounds"][k]
-        down, up = details["intervals"][k]
-        found.append(
-            {
-                "name": name,
-                "gets": number(details["mean_allocation"][k]),
-                "bar": round(120.0 * parts[k], 2),
-                "stage": k % 8,
-                "threshold": number(details["thresholds"][k]),
-                "bounds": f"{number(low)} to {number(high)}" if low is not None else "",
-                "mean": share(details["means"][k]),
-                "interval": f"{share(down)} to {share(up)}" if down is not None else "",
-                "seen": count(details["seen"][k]),
-            }
-        )
-    return found
-
-
 def proxy(invoice: Invoice) -> list[dict[str, Any]]:
     """Return one row for every upstream model that was called, none for a learner whose stages run elsewhere."""
     found = []
     for model, line in zip((invoice.terms or {}).get("models", ()), invoice.lines):
         if line.calls:
             told = line.summary()
-            errors = sum(count_ for name, count_ in told["errors"].items() if name != "cancelled")
-            named = ", ".join(f"{count(times)} x {name}" for name, times in told["errors"].items())
-            found.append(
-                {
-                    "name": model["name"],
-                    "calls": count(line.calls),
-                    "errors": share(errors / sum(line.outcomes.values())),
-                    "named": named,
-                    "seconds": "" if told["seconds"] is None else f"{told['seconds']:.2f} s",
-                    "first": "" if told["first_token"] is None else f"{told['first_token']:.2f} s",
-                }
-            )
+            errors = sum(times for name, times in told["errors"].items() if name != "cancelled")
+            found.append({"name": model["name"], **told, "failed": errors / sum(line.outcomes.values())})
     return found
-
-
-def changes(watch: Activity, currency: str | None) -> list[dict[str, str]]:
-    """Return the changes of prices, newest first."""
-    return [
-        {
-            "at": moment(change["at"]),
-            "costs": ", ".join(
-                f"{name} {amount(cost, currency)}" for name, cost in zip(watch.names, change["stage_costs"])
-            ),
-            "error": amount(change.get("error_cost"), currency),
-        }
-        for change in reversed(watch.prices)
-    ]
 
 
 # -- charts
@@ -730,8 +624,7 @@ def _running(total: float, sums: Sequence[float]) -> list[float]:
 def _drawn(report: dict[str, Any], watch: Activity) -> list[dict[str, Any]]:
     """Return the pairs to draw: those of the settled stage first, if they were compared."""
     settled = report.get("settled")
-    compared = [item for item in report.get("disagreement") or _counted_pairs(watch) if item["comparisons"]]
-    compared.sort(key=lambda item: (settled not in item["pair"], item["pair"]))
+    compared = sorted(pairs(report, watch), key=lambda item: (settled not in item["pair"], item["pair"]))
     return sorted(compared[:DRAWN], key=lambda item: item["pair"])
 
 
