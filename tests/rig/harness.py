@@ -107,7 +107,7 @@ def opener(place: Path | str, wrap: Callable[[Any], Any] = lambda store: store) 
     """Opens the store at a path or an address; what is written goes through ``wrap``."""
 
     def opened(read_only: bool = False, create: bool = True) -> Any:
-        store = open_store(place, read_only=read_only, create=create)
+        store = open_store(place, read_only=read_only, create=create, lenient=True)
         return store if read_only else wrap(store)
 
     return opened

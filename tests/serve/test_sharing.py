@@ -17,7 +17,7 @@ from tests.rig.server import Client, Process
 
 from weakfeedback import client
 from weakfeedback.journal import open_store
-from weakfeedback.journal.shards import SHARDS
+from weakfeedback.journal.shards import SHARDS, shard_of
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.config import opener
 from weakfeedback.serve.recover import recover_all
@@ -364,6 +364,27 @@ async def test_a_learner_that_cannot_be_read_stops_no_instance_and_no_other_shar
     for name in NAMES[1:4]:
         assert (await call("POST", f"/v1/learners/{name}/decide", {})).status == 200
     refused = await call("GET", f"/v1/learners/{NAMES[0]}")
-    assert (refused.status, refused.data["code"]) == (503, "store_unavailable")
+    assert (refused.status, refused.data["code"]) == (503, "kept_out")
     assert "the checksum is wrong" in refused.data["detail"]
+    assert (await call("GET", "/health/ready")).data["kept_out"] == 1
+    # the other learners of its shard are served, and whoever takes the shard over keeps it out, too
+    alike = next(name for name in (f"u{k}" for k in range(999)) if shard_of(name) == shard_of(NAMES[0]))
+    assert (await call("PUT", f"/v1/learners/{alike}", CASCADE)).status == 201
+    rows = (
+        place.raw("SELECT * FROM event WHERE learner = 1"),
+        place.raw("SELECT * FROM meta WHERE key = 'head:1'"),
+    )
+    second, other = await joined(place.address, 2)
+    await until(lambda: len(second.sharing.shards) == SHARDS // 2)
     await first.stop()
+    await until(lambda: len(second.sharing.shards) == SHARDS)
+    assert (await other("POST", f"/v1/learners/{alike}/decide", {})).status == 200
+    for method, body in (("GET", None), ("PUT", CASCADE)):
+        assert (await other(method, f"/v1/learners/{NAMES[0]}", body)).data["code"] == "kept_out"
+    listed = (await other("GET", "/v1/learners")).data
+    assert [one["name"] for one in listed["kept_out"]] == [NAMES[0]]
+    await second.stop()
+    assert rows == (
+        place.raw("SELECT * FROM event WHERE learner = 1"),
+        place.raw("SELECT * FROM meta WHERE key = 'head:1'"),
+    )

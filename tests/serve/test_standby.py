@@ -71,6 +71,31 @@ async def test_a_standby_waits_takes_over_and_loses_nothing(server):
         assert [event.kind for event in store.events(1)] == ["create", "decide", "feedback", "decide"]
 
 
+async def test_a_standby_takes_over_without_a_learner_that_cannot_be_read(server, caplog):
+    place = InPostgres(server)
+    first, call = await started(place.address)
+    second, wait = await started(place.address)
+    for name in ("a", "b"):
+        assert (await call("PUT", f"/v1/learners/{name}", CASCADE)).status == 201
+        assert (await call("POST", f"/v1/learners/{name}/decide", {})).status == 200
+    place.raw("UPDATE event SET body = replace(body, 'stage', 'stagf') WHERE learner = 1 AND seq = 1")
+    rows = place.raw("SELECT * FROM event WHERE learner = 1")
+    end_session(place, first)
+    await until(lambda: second.state == "ready")
+    for method, path, body in (("POST", "/decide", {}), ("PUT", "", CASCADE)):
+        assert (await wait(method, f"/v1/learners/a{path}", body)).data["code"] == "kept_out"
+    assert (await wait("POST", "/v1/learners/b/decide", {})).status == 200
+    ready = await wait("GET", "/health/ready")
+    assert (ready.status, ready.data["learners"], ready.data["kept_out"]) == (200, 1, 1)
+    await second.stop()
+    await first.stop()
+    assert place.raw("SELECT * FROM event WHERE learner = 1") == rows
+    assert sum("learner a is kept out" in one.message for one in caplog.records) in (
+        1,
+        2,
+    )  # by each owner once
+
+
 async def test_who_has_lost_the_store_reads_nothing_out_of_its_memory(server):
     """A process that was stopped and goes on would show what was true before."""
     place = InPostgres(server)

@@ -257,6 +257,7 @@ def run(
     """Serve until a signal comes; each mistake is reported in one line."""
     from weakfeedback.journal import JournalError, OwnedElsewhere
     from weakfeedback.serve.config import ConfigError
+    from weakfeedback.serve.kept_out import words_of
     from weakfeedback.serve.server import log_to_stderr
     from weakfeedback.serve.server import serve as serve_now
 
@@ -273,6 +274,9 @@ def run(
             say(f"weakfeedback waits for its store, as a standby, at http://{name}:{port}/")
         else:
             say(f"weakfeedback serves {counted(len(service.learners), 'learner')} at http://{name}:{port}/")
+        if service.kept_out:
+            names = words_of(name for name, _ in service.kept_out.reasons())
+            say(f"{counted(len(service.kept_out), 'learner')} cannot be read, and answer 503: {names}")
         if service.models:
             names = " or ".join(f'"{model}"' for model in service.models[:3])
             say(f'OpenAI clients: base_url = "http://{name}:{port}/v1", model = {names}')

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from weakfeedback.journal.events import OwnershipLost as OwnershipLost
     from weakfeedback.journal.events import SecondEnd as SecondEnd
     from weakfeedback.journal.events import SecondKey as SecondKey
+    from weakfeedback.journal.events import StoreDamaged as StoreDamaged
     from weakfeedback.journal.events import StoreUnavailable as StoreUnavailable
     from weakfeedback.journal.log import Log as Log
     from weakfeedback.journal.opening import open_store as open_store
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 
 # by module, its names; for type checkers the same above, which a test compares
 _HOMES = {
-    "events": "ENDS Event JournalError OwnedElsewhere OwnershipLost SecondEnd SecondKey StoreUnavailable",
+    "events": "ENDS Event JournalError OwnedElsewhere OwnershipLost SecondEnd SecondKey StoreDamaged "
+    "StoreUnavailable",
     "log": "Log",
     "opening": "open_store",
     "sql": "SqlStore Store",

@@ -29,6 +29,10 @@ class JournalError(ValueError):
     """The store is damaged, foreign, or does not match the request."""
 
 
+class StoreDamaged(JournalError):
+    """The database itself reports damage: no learner of the store can be trusted."""
+
+
 class SecondEnd(JournalError):
     """A decision that has ended cannot end again."""
 

@@ -18,6 +18,7 @@ def open_store(
     wait: bool = False,
     stop: Callable[[], bool] | None = None,
     shared: str | None = None,
+    lenient: bool = False,
 ) -> SqlStore:
     """Open the store at ``address``; this process owns it until it is closed.
 
@@ -29,6 +30,8 @@ def open_store(
         wait: PostgreSQL only: if another session owns the store, wait as a standby until it is free.
         stop: called now and then while waiting; True ends the wait with OwnedElsewhere.
         shared: PostgreSQL only: share it with others, as the process that is reached at this address; see `Shards`.
+        lenient: if one learner lacks events, or its row is not what was stored, set it ``apart`` instead of
+            refusing the store: nothing of it is written then.
 
     A store that cannot be opened raises JournalError (a ValueError), OwnedElsewhere (a RuntimeError),
     StoreUnavailable or FileNotFoundError (OSErrors), each with a message of one line.
@@ -38,7 +41,13 @@ def open_store(
         from weakfeedback.journal.postgres import PostgresStore
 
         return PostgresStore.open(
-            words, read_only=read_only, create=create, wait=wait, stop=stop, shared=shared
+            words,
+            read_only=read_only,
+            create=create,
+            wait=wait,
+            stop=stop,
+            shared=shared,
+            lenient=lenient,
         )
     if shared is not None:
         raise JournalError("only a store in PostgreSQL can be shared: a file has one owner")
@@ -52,4 +61,4 @@ def open_store(
         raise JournalError("the address of a store must name a file")
     from weakfeedback.journal.sqlite import SqliteStore
 
-    return SqliteStore.open(words, read_only=read_only, create=create)
+    return SqliteStore.open(words, read_only=read_only, create=create, lenient=lenient)

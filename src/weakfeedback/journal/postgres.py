@@ -97,8 +97,9 @@ class PostgresStore(SqlStore):
         connection: "psycopg.Connection[Any]",
         lock: int | None,
         again: "Callable[[], psycopg.Connection[Any]]",
+        lenient: bool = False,
     ):
-        super().__init__(place)
+        super().__init__(place, lenient)
         self._again = again
         self._connection: psycopg.Connection[Any] | None = connection
         self._lock = lock  # None if the store is only read
@@ -118,6 +119,7 @@ class PostgresStore(SqlStore):
         wait: bool = False,
         stop: Callable[[], bool] | None = None,
         shared: str | None = None,
+        lenient: bool = False,
     ) -> "PostgresStore":
         """Open the store in the database at ``url``; this process owns it until ``close`` or until its session ends.
 
@@ -131,6 +133,7 @@ class PostgresStore(SqlStore):
             stop: called now and then while waiting; True ends the wait with OwnedElsewhere.
             shared: share the store with other sessions, as the process that is reached at this address. Each owns
                 the shards that it takes, none at first; see `Shards`.
+            lenient: set a learner ``apart`` that lacks events instead of refusing the store.
 
         Raises:
             OwnedElsewhere: another session owns it, or shares it.
@@ -153,7 +156,7 @@ class PostgresStore(SqlStore):
                     take(connection, me, place, False, None)
                     take(connection, lock_of(f"{schema} entry"), place, True, stop)  # one at a time
                 refuse_pooler(connection, options, me, place)
-            store = cls(place, connection, lock, lambda: connect(options, place, read_only))
+            store = cls(place, connection, lock, lambda: connect(options, place, read_only), lenient)
             store._prepare(schema, create, None if shared is None else (me, shared))
             if shared is not None:
                 connection.execute("SELECT pg_advisory_unlock(%s)", (lock_of(f"{schema} entry"),))

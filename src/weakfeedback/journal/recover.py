@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weakfeedback._version import __version__
-from weakfeedback.journal.events import JournalError
+from weakfeedback.journal.events import JournalError, StoreDamaged, dump, parse
 from weakfeedback.journal.sql import Store
 from weakfeedback.journal.store import Learner, Snapshot
 
@@ -37,24 +37,72 @@ class Recovered:
 def recover(store: Store, stored: Learner, make: Make, where: str, *, trust: bool = False) -> Recovered:
     """Recover one learner; with ``trust``, logged decisions are kept where they would differ now.
 
-    Raises JournalError for the first event that cannot be applied.
+    A snapshot of this version that does not lead to the events after it is not used: an earlier one is, or the first
+    event. Raises JournalError for the first event that cannot be applied.
     """
     damaged: list[str] = []
-    start: tuple[dict[str, Any], int, int | None, str] | None = None
+    misled: list[_Misled] = []
     for snapshot in store.snapshots(stored.id, damaged):
         start = snapshot.body, snapshot.seq, None, snapshot.package
+        try:
+            found = _recover_from(start, store, stored, make, where, trust)
+        except _Misled as problem:
+            misled.append(problem)
+            if snapshot.package != __version__:  # another version may mean something else by it
+                raise
+            continue
         break
-    if start is None:
-        first = next(iter(store.events(stored.id, limit=1)), None)
-        if first is None or first.kind != "create":
-            raise JournalError(f"{where} does not begin with its making")
-        start = first.body, first.seq, first.at, first.body.get("package", "")
-    body, seq, at, package = start
-    found = Recovered(make(body, seq, at))
+    else:
+        try:
+            found = _recover_from(_beginning(store, stored, where), store, stored, make, where, trust)
+        except StoreDamaged:
+            raise
+        except JournalError as problem:
+            raise (*misled, problem)[0] from None
+    if (
+        misled
+    ):  # by the state that all events lead to, perhaps: what could not be read again is not gone on with
+        try:
+            make(parse(dump(found.fold.picture())), store.last(stored.id)[0], None)
+        except JournalError:
+            raise misled[0] from None
     found.warnings = [f"a snapshot is damaged and was not used: {words}" for words in damaged]
+    found.warnings += [f"{where}: a snapshot is wrong and was not used: {problem}" for problem in misled]
+    return found
+
+
+class _Misled(JournalError):
+    """A state cannot be begun with, or does not lead to the events after it."""
+
+
+Start = tuple[dict[str, Any], int, int | None, str]  # body, seq, time of the first event, version
+
+
+def _beginning(store: Store, stored: Learner, where: str) -> Start:
+    first = next(iter(store.events(stored.id, limit=1)), None)
+    if first is None or first.kind != "create":
+        raise JournalError(f"{where} does not begin with its making")
+    return first.body, first.seq, first.at, first.body.get("package", "")
+
+
+def _recover_from(
+    start: Start, store: Store, stored: Learner, make: Make, where: str, trust: bool
+) -> Recovered:
+    body, seq, at, package = start
+    try:
+        found = Recovered(make(body, seq, at))
+    except StoreDamaged:
+        raise
+    except JournalError as problem:
+        raise _Misled(str(problem)) from None
     same = package == __version__ and not trust
     for event in store.events(stored.id, after=seq):
-        words = found.fold.apply(event, same, where)
+        try:
+            words = found.fold.apply(event, same, where)
+        except JournalError as problem:
+            raise _Misled(str(problem)) from None
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
+            raise _Misled(f"{where}: event {event.seq} ({event.kind}) cannot be counted: {problem}") from None
         found.events += 1
         if words is not None:
             found.stands.append(words)

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any
 
 from weakfeedback.environment import read_secret
-from weakfeedback.journal.events import JournalError, OwnedElsewhere, StoreUnavailable
+from weakfeedback.journal.events import JournalError, OwnedElsewhere, StoreDamaged, StoreUnavailable
 from weakfeedback.journal.sql import no_learner, refused
 
 try:
@@ -260,6 +260,6 @@ def translated(place: str, problem: psycopg.Error) -> Exception:
     ):
         if isinstance(problem, kind):
             if number == 0:
-                break
+                return StoreDamaged(f"{place} {words}: {text}")
             return StoreUnavailable(number, f"{place}: {words} ({text})")
     return JournalError(f"{place} is damaged: {text}")

@@ -52,8 +52,11 @@ class SqlStore(ABC):
     errors: ClassVar[type[Exception]]  # base class of the driver's errors
     shards: Any = None  # those that this process owns, if others share the store
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, lenient: bool = False) -> None:
         self.place = place  # its name in messages
+        self.apart: dict[int, str] = {}  # learners of which nothing is written any more, and why
+        self._lenient = lenient
+        self._unsure: dict[int, tuple[str, object, object]] = {}  # whose row is not what was stored
         self._reading = queries.Reading(self.text)
         self._pid = os.getpid()
         self._turn = InterruptSafeLock()
@@ -141,15 +144,50 @@ class SqlStore(ABC):
         sums = self._metas("learner:")
         for id, text, created, archived in self._all(self._reading.learners):
             name = _decoded(text)
-            if sums.get(f"learner:{id}") != checksum(id, name, created, archived):
-                raise JournalError(f"{self.place}: learner {id}: the checksum of its name is wrong")
+            known = sums.pop(f"learner:{id}", None)
+            if known != checksum(id, name, created, archived):
+                self._complain(id, f"{self.place}: learner {id}: the checksum of its name is wrong")
+                self._unsure[id] = known or "", created, archived
             found.append(Learner(id, name, created, archived))
-        if len(sums) != len(found):
+        if sums or len({learner.name for learner in found}) != len(found):  # who is who?
             raise JournalError(
-                f"{self.place} is damaged: there were {len(sums)} learners, and {len(found)} are left"
+                f"{self.place} is damaged: there were {len(found) + len(sums)} learners, and {len(found)} are left"
             )
         self._names = {learner.id: learner.name for learner in found}
         return found
+
+    def set_apart(self, learner: int, why: str) -> None:
+        """Write nothing of a learner any more, so that it stays as it is until somebody has looked at it."""
+        self.apart.setdefault(learner, why)
+
+    def owe_gaps(self, learners: Iterable[int], owed: bool = True) -> None:
+        """Note that learners shall skip ids as soon as they are served again; or that they have."""
+
+        def note() -> None:
+            for learner in learners:
+                self._set_meta(f"gap:{learner}", "owed" if owed else "left")
+
+        self._run(lambda: self._transaction(note))
+
+    def owed_gaps(self) -> set[int]:
+        """Return the learners that have yet to skip ids."""
+        found = self._run(lambda: self._metas("gap:"))
+        return {int(key.partition(":")[2]) for key, value in found.items() if value == "owed"}
+
+    def may_be(self, learner: int, name: str) -> bool:
+        """Whether a learner whose row is damaged had this name."""
+        known, created, archived = self._unsure.get(learner, ("", 0, None))
+        return known == checksum(learner, name, created, archived)
+
+    def _complain(self, learner: int, why: str) -> None:
+        """Refuse the store because of one learner; or set that apart, if the store was opened so."""
+        if not self._lenient:
+            raise JournalError(why)
+        self.set_apart(learner, why)
+
+    def _check_whole(self, learner: int) -> None:
+        if learner in self.apart:
+            raise JournalError(f"nothing of learner {self._name(learner)} is written: {self.apart[learner]}")
 
     def create_learner(self, name: str, at: int) -> int:
         """Create a learner and return its number; ValueError if the name is taken."""
@@ -180,6 +218,7 @@ class SqlStore(ABC):
         """Record that ``learner`` makes no more decisions from ``at`` on."""
 
         def update() -> None:
+            self._check_whole(learner)
             self._reserve()
             found = {one.id: one for one in self._learners()}[learner]
             self._all(queries.ARCHIVE, at, learner)
@@ -208,6 +247,8 @@ class SqlStore(ABC):
         def check() -> Tails:
             tails: Tails = {}
             for learner, seq, at, *_ in rows:
+                if self.apart:
+                    self._check_whole(learner)
                 last, before = tails.get(learner) or self._tails.get(learner) or self._last(learner)
                 if seq != last + 1 or at < before:
                     raise JournalError(
@@ -322,6 +363,7 @@ class SqlStore(ABC):
         """Store states as ``add_snapshot`` does, in one transaction: all or none."""
 
         def insert(learner: int, seq: int, at: int, body: dict[str, Any]) -> None:
+            self._check_whole(learner)
             if not 0 <= seq <= self._last(learner)[0]:
                 raise ValueError(
                     f"there is no event {seq} of learner {self._name(learner)} to take a snapshot of"
@@ -387,6 +429,7 @@ class SqlStore(ABC):
         The event of that snapshot stays, so that there is always a last event. ``floor`` keeps what later readers
         must know about the removed events. The file does not shrink: new events reuse the space.
         """
+        self._check_whole(learner)
         damaged: list[str] = []
         oldest = None
         for snapshot in self.snapshots(learner, damaged):
@@ -477,7 +520,10 @@ class SqlStore(ABC):
             if self._run(self._has_rows_of_nobody):
                 problems.append(f"{self.place}: there are rows of learners that do not exist")
             self._run(lambda: self._consistent(self._check_ends))
+            problems += self.apart.values()
             for learner in self.learners():
+                if learner.id in self.apart:
+                    continue
                 try:
                     for _ in self.events(learner.id, self.floor(learner.id).seq - 1):
                         pass
@@ -499,14 +545,21 @@ class SqlStore(ABC):
         for learner in self._learners():
             about = f"{self.place}: learner {learner.name}"
             if learner.id not in ends:
+                if learner.id in self.apart:
+                    continue
                 raise JournalError(f"{about} stands in the table of learners and not in its index")
             first, last = ends[learner.id]
             head = heads.get(f"head:{learner.id}")
             if head is not None and not (head.isdecimal() and int(head) <= last):
-                raise JournalError(f"{about}: events behind {last} are missing: there were {head} at least")
-            floor = self._floor(learner.id).seq
+                words = f"{about}: events behind {last} are missing: there were {head} at least"
+                self._complain(learner.id, words)
+            try:
+                floor = self._floor(learner.id).seq
+            except JournalError as problem:
+                self._complain(learner.id, str(problem))
+                continue
             if last >= 0 and first != floor:
-                raise JournalError(f"{about}: the first event is {first} and should be {floor}")
+                self._complain(learner.id, f"{about}: the first event is {first} and should be {floor}")
 
     def _ends(self) -> list[tuple[int, int, int]]:
         """Return every learner with its first and last event, -1 if there is none."""
@@ -515,14 +568,22 @@ class SqlStore(ABC):
             if first is None and last is None:
                 first = last = -1
             if type(first) is not int or type(last) is not int:
-                raise JournalError(f"{self._about(id, last)}: a number is not an integer")
+                self._complain(id, f"{self._about(id, last)}: a number is not an integer")
+                continue
             found.append((id, first, last))
         return found
+
+    def _lost_of_those_apart(self) -> int:
+        """Return how many events the learners that are set apart had, at least, and have no more."""
+        heads, ends = self._metas("head:"), {id: last for id, _, last in self._ends()}
+        known = {id: heads.get(f"head:{id}", "") for id in self.apart}
+        return sum(max(0, int(head) - ends.get(id, -1)) for id, head in known.items() if head.isdecimal())
 
     def _note_heads(self) -> None:
         heads = self._metas("head:")
         for learner, _, last in self._ends():
-            if last >= 0 and heads.get(f"head:{learner}") != str(last) and self._is_mine(learner):
+            is_old = last >= 0 and heads.get(f"head:{learner}") != str(last)
+            if is_old and learner not in self.apart and self._is_mine(learner):
                 self._set_meta(f"head:{learner}", str(last))
 
     # Rows

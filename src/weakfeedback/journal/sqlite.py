@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from weakfeedback._version import __version__
-from weakfeedback.journal.events import JournalError, OwnedElsewhere, Row, StoreUnavailable
+from weakfeedback.journal.events import JournalError, OwnedElsewhere, Row, StoreDamaged, StoreUnavailable
 from weakfeedback.journal.owner import Owner, check_process
 from weakfeedback.journal.sql import SqlStore, Tails, check_schema, no_learner, refused
 
@@ -74,8 +74,10 @@ class SqliteStore(SqlStore):
     text = "CAST({} AS BLOB)"
     errors = sqlite3.Error
 
-    def __init__(self, file: Path, connection: sqlite3.Connection, owner: Owner | None):
-        super().__init__(str(file))
+    def __init__(
+        self, file: Path, connection: sqlite3.Connection, owner: Owner | None, lenient: bool = False
+    ):
+        super().__init__(str(file), lenient)
         self.path = file
         self._connection: sqlite3.Connection | None = connection
         self._owner = owner
@@ -90,7 +92,12 @@ class SqliteStore(SqlStore):
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], *, read_only: bool = False, create: bool = True
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        create: bool = True,
+        lenient: bool = False,
     ) -> "SqliteStore":
         """Open the store in ``path``; this process owns it until ``close``.
 
@@ -98,6 +105,7 @@ class SqliteStore(SqlStore):
             path: a file on a local disk; ``path.lock`` beside it is the lock file, which is never removed.
             read_only: only read; needs no lock, so a store in use can be read.
             create: create the file if it is missing, readable only by its owner.
+            lenient: set a learner ``apart`` that lacks events instead of refusing the store.
 
         Raises:
             OwnedElsewhere: this or another process has it open, or it was open when this process was forked.
@@ -117,7 +125,7 @@ class SqliteStore(SqlStore):
                         owner.mark = CREATING
                     _make(file)
             connection = _connect(file, read_only)
-            store = cls(file, connection, owner)
+            store = cls(file, connection, owner, lenient)
             store._prepare(read_only, create)
         except BaseException as problem:
             if store is not None:
@@ -246,7 +254,7 @@ class SqliteStore(SqlStore):
             name, stored = known
             if name != self._own_name:
                 self._surprise = f"{self.path} is another store than the one that was in use here"
-            elif stored > self._total:
+            elif stored > self._total + self._lost_of_those_apart():
                 self._surprise = (
                     f"{self.path} holds {self._total} events, and {stored} were stored here: its log "
                     f"{_log_of(self.path).name} was removed, or an older copy was put in its place"
@@ -487,6 +495,9 @@ _DISK = {
 }
 
 
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 def _translated(file: Path, problem: sqlite3.Error) -> Exception:
     """Return the package's error for an error of SQLite."""
     code = getattr(problem, "sqlite_errorcode", None)
@@ -499,7 +510,8 @@ def _translated(file: Path, problem: sqlite3.Error) -> Exception:
     if code is not None and code & 0xFF in _DISK:
         number, words = _DISK[code & 0xFF]
         return StoreUnavailable(number, f"{file}: {words} ({text})")
-    return JournalError(f"{file} is damaged: {text}")
+    kind = StoreDamaged if code is not None and code & 0xFF in _CORRUPT else JournalError
+    return kind(f"{file} is damaged: {text}")
 
 
 def _refuse_inherited(file: Path) -> None:

@@ -236,6 +236,7 @@ def _health(service: Service, status: str) -> dict[str, Any]:
         "owner": service.state == "ready",
         "durability": service.options.durability,
         "learners": len(service.learners),
+        "kept_out": len(service.kept_out),
     }
 
 
@@ -387,6 +388,7 @@ EVERYWHERE = (
     "slow_request",
     "store_unavailable",
     "learner_replaying",
+    "kept_out",
     "starting",
     "standby",
     "moving",

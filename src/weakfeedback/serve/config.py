@@ -292,7 +292,7 @@ def _model_of(kind: Any) -> type[BaseModel] | None:
 def opener(address: str) -> Callable[..., Store]:
     """Return the function that opens the store at an address, as `Service` expects it."""
     check_store(address)
-    return partial(open_store, address)
+    return partial(open_store, address, lenient=True)
 
 
 def is_loopback(host: str) -> bool:

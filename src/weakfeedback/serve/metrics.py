@@ -105,6 +105,7 @@ class Metrics:
         yield _gauge("owner", "Whether this process owns the store.", float(service.state == "ready"))
         if service.sharing is not None:
             yield _gauge("shards", "Shards whose learners are served here.", len(service.sharing.shards))
+        yield _gauge("kept_out", "Learners that cannot be read, and are not served.", len(service.kept_out))
         yield _gauge("replay_events", "Events of the last recovery.", self._replay[0])
         yield _gauge("replay_seconds", "What the last recovery took.", self._replay[1])
         yield _gauge("store_bytes", "Size of the store's file.", _size(service.store))

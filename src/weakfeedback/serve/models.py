@@ -73,6 +73,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "store_unavailable": (503, "The store cannot be read or written now"),
     "starting": (503, "The service is starting"),
     "learner_replaying": (503, "The learner is read again"),
+    "kept_out": (503, "The learner cannot be read"),
     "standby": (503, "Another process owns the store"),
     "moving": (503, "The learner moves to another instance"),
     "stopping": (503, "The service is stopping"),
@@ -316,10 +317,18 @@ class LearnerInfo(Model):
     warning: str | None = None
 
 
+class KeptOutInfo(Model):
+    """A learner that cannot be read, and why."""
+
+    name: str
+    reason: str
+
+
 class LearnerList(Model):
-    """All learners, by name."""
+    """All learners, by name; and those that are kept out, if there are any."""
 
     learners: list[LearnerInfo]
+    kept_out: list[KeptOutInfo] | None = None
 
 
 class CostsRequest(Model):
@@ -734,6 +743,7 @@ class Health(Model):
     owner: bool
     durability: str
     learners: int
+    kept_out: int
 
 
 def invalid(error: ValidationError, quote: bool = False) -> Problem:

@@ -239,8 +239,11 @@ class Passing:
             raise Problem("moving", words, retry_after=1) from None
         status, headers, body = next((one for one in found if one[0] != 200), found[0])
         if status == 200:
-            listed = [learner for *_, body in found for learner in orjson.loads(body)["learners"]]
-            body = orjson.dumps({"learners": sorted(listed, key=lambda learner: learner["name"])})
+            lists = dict[str, list[Any]]()
+            for *_, body in found:
+                for field, learners in orjson.loads(body).items():
+                    lists.setdefault(field, []).extend(learners)
+            body = orjson.dumps({f: sorted(them, key=lambda one: one["name"]) for f, them in lists.items()})
         headers = [
             pair for pair in headers if pair[0] in (b"content-type", b"www-authenticate", b"retry-after")
         ]

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weakfeedback._version import __version__
-from weakfeedback.journal import JournalError
+from weakfeedback.journal import JournalError, StoreDamaged
 from weakfeedback.journal import Learner as Stored
 from weakfeedback.journal import recover as journal_recovery
 from weakfeedback.journal.sql import Store
 from weakfeedback.live.storage import StateError
+from weakfeedback.plaintext import one_line
 from weakfeedback.serve.kinds import Kind
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.outbox import Clock, now
@@ -31,6 +32,8 @@ class Recovered:
     warnings: list[str] = field(default_factory=list)  # one line each; includes decisions that differ now
     differences: int = 0
     compiled: bool = False  # whether compiled code may be loaded
+    kept_out: list[tuple[Stored, str]] = field(default_factory=list)  # who cannot be recovered, and why
+    owed: set[int] = field(default_factory=set)  # numbers of learners that have yet to skip ids
     slowly: dict[str, int] = field(default_factory=dict)  # events of slow kinds that were replayed without it
     quickly: set[str] = field(default_factory=set)  # slow kinds whose compiled code was loaded
 
@@ -49,20 +52,37 @@ def recover_all(
     clock: Clock = now,
     compiled: bool = False,
     wanted: Callable[[str], bool] = lambda _: True,
+    keep_out: bool = False,
 ) -> Recovered:
     """Recover all learners of a store whose names are ``wanted``.
 
-    JournalError names the first learner and event that cannot be replayed.
+    JournalError names the first learner and event that cannot be replayed; with ``keep_out`` that learner is left out,
+    and the others are recovered, unless the database itself is damaged.
     """
-    found = Recovered(compiled=compiled)
+    found = Recovered(compiled=compiled, owed=store.owed_gaps())
     for stored in store.learners():
         if not wanted(stored.name):
             continue
-        if store.last(stored.id)[0] < 0:  # the process ended before the learner was created
-            found.empty[stored.name] = stored.id
-            continue
-        found.learners.append(recover(store, stored, found, trust=trust, clock=clock))
+        try:
+            if stored.id in store.apart:
+                raise JournalError(store.apart[stored.id])
+            if store.last(stored.id)[0] < 0:  # the process ended before the learner was created
+                found.empty[stored.name] = stored.id
+                continue
+            found.learners.append(recover(store, stored, found, trust=trust, clock=clock))
+        except (OSError, MemoryError, StoreDamaged):
+            raise
+        except Exception as error:
+            if not keep_out:
+                raise
+            found.kept_out.append((stored, reason_of(error, store)))
     return found
+
+
+def reason_of(error: Exception, store: Store) -> str:
+    """Return why a learner cannot be recovered, without the location of the store."""
+    words = str(error) if isinstance(error, JournalError) else f"{type(error).__name__}: {error}"
+    return one_line(words.replace(f"{store.place}: ", ""), 300)
 
 
 def recover(
@@ -83,8 +103,11 @@ def recover(
             learner = Learner.of(stored.name, stored.id, body, seq, clock, found.warnings, compiles)
         except StateError as error:  # its seal is whole
             raise JournalError(f"{where}: {other_version(seq, body, error)}") from None
-        except (LookupError, TypeError, ValueError) as error:
-            raise JournalError(f"{where}: event {seq} cannot be begun with: {error}") from None
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # whatever nonsense stands there
+            words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            raise JournalError(f"{where}: event {seq} cannot be begun with: {words}") from None
         if at is None:
             learner.outbox.begin_at(store.last(stored.id)[1])
         else:

@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weakfeedback.journal import JournalError, OwnedElsewhere, Store, StoreUnavailable
+from weakfeedback.journal import Learner as Stored
 from weakfeedback.plaintext import counted
 from weakfeedback.serve import expiry
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.config import ConfigError
+from weakfeedback.serve.kept_out import KeptOut
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.metrics import Metrics
 from weakfeedback.serve.models import Problem
@@ -108,6 +110,7 @@ class Service:
         self.metrics = metrics or Metrics()
         self.metrics.watch(self)
         self.learners: dict[str, Learner] = {}
+        self.kept_out = KeptOut()  # learners that cannot be read
         self.state = "starting"  # then standby, ready, replaying, stopping or stopped
         self.recovered = Recovered()
         self.store: Store | None = None
@@ -174,7 +177,7 @@ class Service:
 
     def is_arriving(self, name: str) -> bool:
         """Whether a learner of this name is or would be among those that were just read."""
-        return self.sharing is None or self.sharing.is_arriving(name)
+        return name not in self.kept_out and (self.sharing is None or self.sharing.is_arriving(name))
 
     def when_owned_again(self, work: Callable[[], Awaitable[Any]]) -> None:
         """Run ``work`` each time the store was lost and is owned again; others may have owned it in between.
@@ -207,7 +210,9 @@ class Service:
                 self._check_store(store)
                 found = Recovered()
                 if self.sharing is None:  # otherwise no learner is owned yet
-                    found = recover_all(store, trust=trust, clock=clock, compiled=self.options.compiled)
+                    found = recover_all(
+                        store, trust=trust, clock=clock, compiled=self.options.compiled, keep_out=True
+                    )
                 return store, self._open(read_only=True), found
             except BaseException:
                 store.close()
@@ -222,6 +227,9 @@ class Service:
         self.recovered, self.empty = found, found.empty
         self.metrics.replayed(found.events, time.perf_counter() - began, found.differences)
         self.learners = {learner.name: learner for learner in found.learners}
+        self.kept_out.forget()
+        for stored, why in found.kept_out:
+            self.kept_out.add(stored, why, store)
         for learner in found.learners:
             if learner.outbox.ahead > expiry.JUMP * 1e6:
                 log.warning(
@@ -234,6 +242,7 @@ class Service:
         self.committer = Committer(store, loop, sync=sync, failed=self._handle_loss, watch=self._count_commit)
         if restored or store.is_moved():
             self._skip_ids(store, self.committer)
+        self.leave_gaps(found)
         before, self.state = self.state, "ready"
         then, self._then = self._then, []
         try:
@@ -258,7 +267,25 @@ class Service:
         for learner in self.learners.values():
             learner.skip_ids()
             learner.submit(committer)
+        if self.kept_out:
+            ids = self.kept_out.ids()
+            committer.run(lambda: store.owe_gaps(ids))
         committer.run(store.accept)
+
+    def leave_gaps(self, found: Recovered) -> None:
+        """Let learners skip ids that were kept out when the others did."""
+        store, committer = self.held()
+        again = [learner for learner in found.learners if learner.id in found.owed]
+        for learner in again:
+            learner.skip_ids()
+            learner.submit(committer)
+        if again:
+            committer.run(lambda: store.owe_gaps([learner.id for learner in again], owed=False))
+
+    def keep_out(self, learner: Learner, why: str) -> None:
+        """Serve a learner no more: its memory is wrong, and it cannot be read again."""
+        del self.learners[learner.name]
+        self.kept_out.add(Stored(learner.id, learner.name, learner.created, None), why, self.held()[0])
 
     def held(self) -> tuple[Store, Committer]:
         """Return the store and its committer, while this process owns the store."""
@@ -356,7 +383,8 @@ class Service:
         return learner
 
     def check_here(self, name: str) -> None:
-        """Raise Problem if another instance owns the learner of this name, or would own it."""
+        """Raise Problem if the learner of this name is kept out, or if another instance owns it, or would."""
+        self.kept_out.check(name)
         if self.sharing is not None:
             self.sharing.check_here(name)
 

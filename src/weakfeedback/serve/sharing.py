@@ -20,13 +20,14 @@ from weakfeedback.plaintext import counted
 from weakfeedback.serve.config import ConfigError
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import Problem
-from weakfeedback.serve.recover import Recovered, recover_all
+from weakfeedback.serve.recover import recover_all
 
 if TYPE_CHECKING:
     from weakfeedback.serve.service import Service
 
 PERIOD = 0.25  # seconds between two beats
 SILENT = 6  # beats of this instance in which another has counted none, and is taken for dead
+UNREADABLE = 5.0  # seconds until shards are read again that cannot be read
 PATIENCE = 3.0  # seconds in which a request waits for the owner of a learner that moves
 PAUSE = 0.05  # seconds between two looks of such a request
 
@@ -48,7 +49,6 @@ class Sharing:
         self._owners: dict[int, Member] = {}  # of each shard that somebody has
         self._works: list[Work] = []  # whenever shards were taken
         self._arriving: set[int] = set()
-        self._broken: dict[int, str] = {}  # shards whose learners cannot be read
         self._beats: dict[
             int, tuple[int, int]
         ] = {}  # the last beat of each member, and how often it was seen
@@ -92,7 +92,6 @@ class Sharing:
         """Serve nothing: the session has ended, and others may have taken over."""
         self.shards.clear()
         self._owners.clear()
-        self._broken.clear()
 
     async def _run(self) -> None:
         while True:
@@ -142,7 +141,7 @@ class Sharing:
         """Return what to do next to have a fair share."""
         staying = sorted(id for id, member in self.members.items() if member.address)
         mine = sorted(held)
-        unread = [number for number in mine if number not in self.shards and number not in self._broken]
+        unread = [number for number in mine if number not in self.shards]
         if unread:  # something failed after they were taken
             return self._serve, unread
         if not staying:
@@ -188,31 +187,30 @@ class Sharing:
         def read(numbers: Sequence[int]) -> Any:
             wanted = lambda name: shard_of(name) in numbers  # noqa: E731
             return recover_all(
-                reader, trust=options.trust_log, clock=options.clock, compiled=options.compiled, wanted=wanted
+                reader,
+                trust=options.trust_log,
+                clock=options.clock,
+                compiled=options.compiled,
+                wanted=wanted,
+                keep_out=True,
             )
 
         try:
             found = await asyncio.to_thread(read, taken)
-        except JournalError:  # each alone, to find out which
-            found = Recovered()
-            for number in taken:
-                try:
-                    one = await asyncio.to_thread(read, [number])
-                except (
-                    JournalError
-                ) as error:  # nothing may be repaired silently, and nobody else shall fail at it
-                    log.error("the learners of shard %d cannot be read: %s", number, error)
-                    self._broken[number] = str(error)
-                else:
-                    found.learners += one.learners
-                    found.warnings += one.warnings
-                    found.empty |= one.empty
+        except JournalError as error:  # of the store itself
+            if not self._begun.is_set():
+                raise
+            log.error("the learners of shards %s cannot be read yet: %s", taken, error)
+            await asyncio.sleep(UNREADABLE)
+            return
         if is_lost():
             return
-        taken = [number for number in taken if number not in self._broken]
         for words in found.warnings:
             log.warning(words)
         service.learners |= {learner.name: learner for learner in found.learners}
+        for stored, why in found.kept_out:
+            service.kept_out.add(stored, why, store)
+        service.leave_gaps(found)
         service.empty |= found.empty
         service.metrics.replayed(found.events, time.perf_counter() - began, found.differences)
         try:
@@ -231,8 +229,6 @@ class Sharing:
         service = self._service
         store, committer = service.held()
         self.shards.difference_update(numbers)  # what comes now waits for the next owner
-        for number in numbers:
-            self._broken.pop(number, None)
 
         def leaving() -> list[Learner]:
             return [learner for name, learner in service.learners.items() if shard_of(name) in numbers]
@@ -245,6 +241,7 @@ class Sharing:
             for learner in left:
                 async with learner.lock:
                     service.learners.pop(learner.name, None)
+            service.kept_out.forget(lambda name: shard_of(name) in numbers)
             for name in [name for name in service.empty if shard_of(name) in numbers]:
                 del service.empty[name]
             await service.steps.wait(committer.run(lambda: store.shards.release(numbers)))
@@ -263,16 +260,12 @@ class Sharing:
     def check_here(self, name: str) -> None:
         """Raise Problem unless the learner of this name would be served here."""
         shard = shard_of(name)
-        if shard in self._broken:
-            words = f"learner {name!r:.70} cannot be read: {self._broken[shard]}"
-            raise Problem("store_unavailable", words, retry_after=60)
         if shard not in self.shards and shard not in self._arriving:
             raise moving(name)
 
     def is_here(self, name: str) -> bool:
         """Whether a learner is served here, or would be."""
-        shard = shard_of(name)
-        return shard in self.shards or shard in self._broken
+        return shard_of(name) in self.shards
 
     def is_coming(self, name: str) -> bool:
         """Whether a learner will soon be served here."""

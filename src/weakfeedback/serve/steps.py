@@ -169,6 +169,7 @@ class Steps:
 
     async def _mend(self, learner: Learner) -> None:
         """Replace a learner whose memory is not what its events say by one that is read from the store."""
+        why = ""
         for pause in (0.0, *BACK_OFF):
             await asyncio.sleep(pause)
             try:
@@ -181,6 +182,7 @@ class Steps:
             except Exception as error:
                 if not self._is_kept(learner):
                     return
+                why = _reason(error)
                 log.error("learner %s cannot be read again yet: %s", learner.name, error)
                 continue
             if self._is_kept(learner):
@@ -188,7 +190,8 @@ class Steps:
                 log.warning("learner %s was read again, to event %d", learner.name, again.seq)
                 self.compile([again])
             return
-        log.error("learner %s cannot be read: it answers 503 until the service is started anew", learner.name)
+        if self._is_kept(learner) and self._service.state == "ready":
+            self._service.keep_out(learner, why)
 
     def _read_again(self, learner: Learner) -> Learner:
         reader = self._service.reader

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weakfeedback import live as lives
-from weakfeedback.journal import JournalError, Store
+from weakfeedback.journal import JournalError, Store, StoreDamaged
 from weakfeedback.journal import Learner as Stored
 from weakfeedback.journal.recover import Checked, verify
 from weakfeedback.live.live import Live
@@ -22,7 +22,14 @@ def check_store(store: Store) -> Iterator[Checked | str]:
     """Yield the result for each learner, then one line for each other problem of the store."""
     told: list[str] = []
     for stored in store.learners():
-        checked = check_learner(store, stored)
+        try:
+            checked = check_learner(store, stored)
+        except StoreDamaged:
+            raise
+        except JournalError as error:
+            checked = Checked(stored.name, problems=[str(error)])
+        apart = [words for id, words in store.apart.items() if id == stored.id]
+        checked.problems += [words for words in apart if words not in checked.problems]
         told += checked.problems
         yield checked
     yield from (line for line in store.integrity() if line not in told)

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -257,6 +258,21 @@ def test_a_learner_that_is_another_is_refused(tmp_path):
     asyncio.run(work(learner()))
     with pytest.raises(ValueError, match=r"kind = 'cascade' \(it has 'router'\)"):
         asyncio.run(work(learner(kind="cascade")))
+
+
+async def test_without_a_learner_that_can_be_read_answers_go_on(tmp_path):
+    path = tmp_path / "s.db"
+    async with chatting(path) as chat:
+        await chat.ask()
+    with sqlite3.connect(path) as database:
+        database.execute("DELETE FROM snapshot")
+        database.execute("UPDATE event SET body = 'x' WHERE seq = 1")
+    database.close()
+    async with chatting(path) as chat:
+        assert "support" in chat.service.kept_out
+        for _ in range(3):
+            told = await chat.ask()
+            assert (told["x-weakfeedback-learning"], told["x-weakfeedback-stage"]) == ("off", "2")
 
 
 async def test_without_a_store_answers_go_on_and_learning_stops(tmp_path):

@@ -123,7 +123,9 @@ async def infos(service: Service) -> dict[str, Any]:
             await asyncio.sleep(0)
         if name in service.learners:  # else it has moved meanwhile
             found.append(await info(service, name))
-    return {"learners": found}
+    return (
+        {"learners": found, "kept_out": service.kept_out.told()} if service.kept_out else {"learners": found}
+    )
 
 
 async def recost(service: Service, name: str, given: CostsRequest) -> dict[str, Any]:

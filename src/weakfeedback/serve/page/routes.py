@@ -223,6 +223,8 @@ class Page:
             "noun": "learner" if len(service.learners) == 1 else "learners",
             "commits": f"{rate:.1f}",
             "snapshot": "none yet" if snapshot is None else ago(int(snapshot * 1e6)),
+            "kept_out": [*service.kept_out.reasons()][:ALARMS],
+            "more_kept_out": max(0, len(service.kept_out) - ALARMS),
             "alarms": alarmed[:ALARMS],
             "more_alarms": max(0, len(alarmed) - ALARMS),
         }

@@ -23,6 +23,7 @@ from weakfeedback.serve.service import Service
 UNABLE = (
     "store_unavailable",
     "learner_replaying",
+    "kept_out",
     "starting",
     "standby",
     "moving",

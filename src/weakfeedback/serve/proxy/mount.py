@@ -188,11 +188,12 @@ async def resume_learners(service: Service, proxy: Proxy) -> None:
     These are decisions that another owner left open, or that could not be ended here while there was no store.
     Requests in progress here keep their decisions.
     """
-    for name in proxy.learners:
+    served = [name for name in proxy.learners if name not in service.kept_out]
+    for name in served:
         settings = service.learner(name).settings()
         proxy.accept_prices(name, settings.get("prices") or settings["stage_costs"])
     await proxy.send_bills()
-    for name in proxy.learners:
+    for name in served:
         await _end_left(service, proxy, name)
 
 
