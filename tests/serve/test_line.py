@@ -87,7 +87,7 @@ async def between(app):
 
         def data_received(self, data):
             assert b"upgrade: weakfeedback-line\r\nsecret: s\r\n\r\n" in data
-            AnsweringLine(app, tasks, LIKE, lines).connection_made(self.transport)
+            AnsweringLine(lambda *_: False, app, tasks, LIKE, lines).connection_made(self.transport)
 
     server = await asyncio.get_running_loop().create_server(Door, "127.0.0.1", 0)
     try:

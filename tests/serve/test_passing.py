@@ -140,9 +140,9 @@ async def test_a_passed_request_is_checked_as_every_other(server, monkeypatch):
             assert "x-weakfeedback-owner" not in headers  # strangers need not know
             assert headers["x-content-type-options"] == "nosniff"
         first.gate._most = 0
-        first.gate._under_way = 1
+        first.gate.under_way = 1
         assert (await first.ask(request(far)))[0] == 429
-        first.gate._under_way -= 1
+        first.gate.under_way -= 1
         assert others == []
 
 
@@ -166,7 +166,7 @@ async def test_a_passed_request_outlives_its_line_and_its_client(server, monkeyp
             await until(lambda: line._waiting)
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
-        await until(lambda: not line._waiting and first.gate._under_way == 0)
+        await until(lambda: not line._waiting and first.gate.under_way == 0)
         # who does not own it any more says so, and the request waits for the next owner
         with monkeypatch.context() as patched:
             for way in ("is_here", "is_coming"):

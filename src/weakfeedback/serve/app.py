@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
 
 from weakfeedback.plaintext import one_line
-from weakfeedback.serve.api import JSON, OPERATIONS, PROBLEM, Incoming, Operation, Outgoing
+from weakfeedback.serve.api import JSON, OPERATIONS, PROBLEM, Incoming, Operation
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.limits import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT, is_name
 from weakfeedback.serve.line import Answer, pairs_of
@@ -50,6 +50,10 @@ UNTRACED = ("/health/", "/metrics")  # asked by machines, again and again
 WITHOUT_LIMIT = ("/live", "/health/ready")  # event streams, which stay open, and health checks
 
 
+Message = tuple[int, list[tuple[bytes, bytes]], bytes]  # a whole answer: its status, headers and body
+Write = Callable[..., None]  # called with a whole answer; with nothing if there is none
+
+
 class Endpoint:
     """Serves one operation of ``service``, for requests that ``auth`` allows."""
 
@@ -57,7 +61,11 @@ class Endpoint:
         self.operation, self._service, self._auth, self._limit = operation, service, auth, limit
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Check the token, read and check the body, answer."""
+        """Answer a request."""
+        await send_message(send, await self.answer(scope, receive))
+
+    async def answer(self, scope: Any, receive: Any, body: bytes = b"") -> Message:
+        """Check the token, read the body unless it is here (``receive`` is None), check it, answer."""
         operation = self.operation
         scope["weakfeedback.route"] = operation.path
         headers = scope["weakfeedback.headers"]
@@ -67,7 +75,8 @@ class Endpoint:
         await self._auth.check(scope, headers, needed)
         call = Incoming(self._service, scope["path_params"], headers, scope["query_string"])
         if operation.body is not None:
-            body = await read_body(receive, headers, self._limit)
+            if receive is not None:
+                body = await read_body(receive, headers, self._limit)
             call.given = operation.parsed(body, headers)
         try:
             answer = await operation.handle(call)
@@ -75,7 +84,8 @@ class Endpoint:
             if problem.status < 500 and "name" in call.params:
                 await self._service.steps.confirm_owner()
             raise
-        await send_answer(send, answer)
+        made = await encoded(answer.data) if answer.body is None else answer.body
+        return answer.status, [(b"content-type", answer.kind), (b"content-length", b"%d" % len(made))], made
 
 
 async def read_body(receive: Any, headers: dict[bytes, bytes], limit: int) -> bytes:
@@ -96,11 +106,10 @@ async def read_body(receive: Any, headers: dict[bytes, bytes], limit: int) -> by
     return b"".join(pieces)
 
 
-async def send_answer(send: Any, answer: Outgoing) -> None:
-    """Send an answer."""
-    body = await encoded(answer.data) if answer.body is None else answer.body
-    headers = [(b"content-type", answer.kind), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+async def send_message(send: Any, message: Message) -> None:
+    """Send a whole answer."""
+    status, headers, body = message
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -117,23 +126,23 @@ async def encoded(data: Any) -> bytes:
     return orjson.dumps(data)
 
 
-async def send_problem(send: Any, problem: Problem, path: str = "") -> None:
-    """Send a problem as RFC 9457 defines it, or on the proxy's paths in the form that its clients expect."""
+def problem_message(problem: Problem, path: str = "") -> Message:
+    """Return a problem as RFC 9457 defines it, or on the proxy's paths in the form that its clients expect."""
     form = next((form for start, form in SPOKEN.items() if path.startswith(start)), None)
     body = orjson.dumps(problem.body() if form is None else form(problem))
     headers = [(b"content-type", PROBLEM if form is None else JSON), (b"content-length", b"%d" % len(body))]
     headers += [(name.encode(), value.encode("latin-1")) for name, value in problem.headers.items()]
     if problem.code == "unauthorized":
         headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    return problem.status, headers, body
 
 
 class Visit:
     """A request within the gate: its headers, its number and trace, and what is told of it when it is over."""
 
-    def __init__(self, service: Service, scope: Any) -> None:
-        self.began, self.scope, self._service = time.perf_counter(), scope, service
+    def __init__(self, gate: Gate, scope: Any) -> None:
+        service = gate.service
+        self.began, self.scope, self._gate = time.perf_counter(), scope, gate
         headers = self.headers = scope["weakfeedback.headers"] = dict(scope["headers"])
         self.number = scope["weakfeedback.number"] = _request_id(headers)
         trace = read_trace(scope["headers"]) if b"traceparent" in headers else None
@@ -142,6 +151,14 @@ class Visit:
             self.span = service.telemetry.request(scope["method"], scope["path"], scope["scheme"], trace)
             trace = self.span.trace
         self.trace = scope["weakfeedback.trace"] = trace
+        self._is_counted = not scope["path"].endswith(WITHOUT_LIMIT)
+        gate.under_way += self._is_counted
+        scope["weakfeedback.step_aside"] = self.step_aside
+
+    def step_aside(self) -> None:
+        """Count no longer as under way: who waits for having failed must not take the place of another."""
+        self._gate.under_way -= self._is_counted
+        self._is_counted = False
 
     def dress(self, own: list[tuple[bytes, bytes]], origins: Container[str]) -> None:
         """Add to the headers of the answer what every answer has."""
@@ -154,10 +171,11 @@ class Visit:
 
     def end(self, status: int) -> None:
         """Count the request, and log it."""
+        self.step_aside()
         scope, trace = self.scope, self.trace
         seconds = time.perf_counter() - self.began
         route = scope.get("weakfeedback.route", "other")
-        self._service.metrics.requested(route, status, seconds)
+        self._gate.service.metrics.requested(route, status, seconds)
         name = scope.get("weakfeedback.learner") or scope.get("path_params", {}).get("name")
         if self.span is not None:
             self.span.end(route, status, seconds, name if is_name(name) else None)
@@ -190,9 +208,14 @@ class Gate:
         in_flight: int = IN_FLIGHT_LIMIT,
         root_path: str = "",
     ) -> None:
-        self._app, self._service, self._auth, self._most = app, service, auth, in_flight
+        self._app, self.service, self._auth, self._most = app, service, auth, in_flight
         self._root = root_path
-        self._under_way = 0
+        self._posts = [
+            (one.path_regex, one.endpoint)
+            for one in getattr(app, "routes", ())
+            if isinstance(getattr(one, "endpoint", None), Endpoint) and "POST" in one.methods
+        ]
+        self.under_way = 0
         self.passing: Any = None  # of requests for learners that other instances own
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -201,7 +224,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         scope = self._unprefixed(scope)
-        visit = Visit(self._service, scope)
+        visit = Visit(self, scope)
         # then others have checked it
         passed = scope.setdefault(
             "weakfeedback.passed", self.passing is not None and self.passing.is_passed(visit.headers)
@@ -217,42 +240,68 @@ class Gate:
                     visit.dress(message.setdefault("headers", []), self._auth.origins)
             await send(message)
 
-        counted = not scope["path"].endswith(WITHOUT_LIMIT)
-        self._under_way += counted
-
-        def step_aside() -> None:  # who waits for having failed must not take the place of another
-            nonlocal counted
-            self._under_way -= counted
-            counted = False
-
-        scope["weakfeedback.step_aside"] = step_aside
         try:
             await self._pass(scope, receive, answer, visit.headers)
-        except Problem as problem:
+        except Exception as error:
+            refused = _message_of(error, scope)
             if status:
                 raise  # the response has already started
-            scope["weakfeedback.reason"] = f"{problem.code}: {problem.detail}"
-            await send_problem(answer, problem, scope["path"])
-        except HTTPException as error:  # from the router: unknown path, or method not allowed
-            if status:
-                raise
-            await send_problem(answer, _problem_of(error, scope["method"]), scope["path"])
-        except Exception:
-            log.exception("a request failed: %s %s", scope["method"], scope.get("weakfeedback.route", ""))
-            if status:
-                raise
-            fault = Problem("internal", "the service has a fault; its log tells more")
-            await send_problem(answer, fault, scope["path"])
+            await send_message(answer, refused)
         finally:
-            self._under_way -= counted
+            visit.end(status)
+
+    def answer_short(
+        self, given: Any, body: bytes, tasks: set[asyncio.Task[Any]], write: Write, passed: bool = False
+    ) -> bool:
+        """Answer a POST whose short body is here; False if this cannot, and nothing is done.
+
+        A task of ``tasks`` answers it, or the owner of its learner is asked over a line. If ``write`` is called with
+        nothing in the end, the request must be answered as all others are.
+        """
+        scope = self._unprefixed(given)
+        if self.passing is not None:
+            passed = passed or self.passing.is_passed(dict(scope["headers"]))
+            if not passed and self._ask_owner(given, scope, body, write):
+                return True
+        endpoint, scope["path_params"] = self._find_post(scope["path"])
+        if endpoint is None:
+            return False
+        if self.passing is not None and not self.passing.is_here(scope["path_params"].get("name")):
+            return False
+        scope["weakfeedback.passed"] = passed
+        task = asyncio.get_running_loop().create_task(self._answer(scope, endpoint, body, write))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        return True
+
+    def _find_post(self, path: str) -> tuple[Endpoint | None, dict[str, str]]:
+        for pattern, endpoint in self._posts:
+            found = pattern.match(path)
+            if found is not None:
+                return endpoint, found.groupdict()
+        return None, {}
+
+    async def _answer(self, scope: Any, endpoint: Endpoint, body: bytes, write: Write) -> None:
+        visit, status = Visit(self, scope), 0
+        CURRENT.set(visit.trace)
+        try:
+            try:
+                self._admit(scope, visit.headers)
+                self._check_origin(scope, visit.headers)
+                status, headers, made = await endpoint.answer(scope, None, body)
+            except Exception as error:
+                status, headers, made = _message_of(error, scope)
+            if not scope["weakfeedback.passed"]:
+                visit.dress(headers, self._auth.origins)
+            write(status, headers, made)
+        finally:
             visit.end(status)
 
     async def _pass(self, scope: Any, receive: Any, send: Any, headers: dict[bytes, bytes]) -> None:
         self._admit(scope, headers)
-        if b"origin" in headers and not scope["weakfeedback.passed"]:
-            if scope["method"] == "OPTIONS" and await self._preflight(send, headers):
-                return
-            self._auth.check_origin(scope["method"], headers)
+        if scope["method"] == "OPTIONS" and await self._preflight(scope, send, headers):
+            return
+        self._check_origin(scope, headers)
         if self.passing is not None:
             scope["weakfeedback.passing"] = self.passing
             receive = await self.passing.route(scope, receive, send)
@@ -266,41 +315,40 @@ class Gate:
         return scope  # a reverse proxy has removed it
 
     def _admit(self, scope: Any, headers: dict[bytes, bytes]) -> None:
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_LIMIT:
+        if sum(map(len, itertools.chain.from_iterable(scope["headers"]))) > HEADER_LIMIT:
             raise Problem("headers_too_large", f"headers must have at most {HEADER_LIMIT} bytes")
-        self._auth.check_single(scope["headers"])
+        if len(headers) < len(scope["headers"]):  # a name stands twice
+            self._auth.check_single(scope["headers"])
         if not scope["weakfeedback.passed"]:
             self._auth.check_host(headers)
-        if self._under_way > self._most and not scope["path"].endswith(WITHOUT_LIMIT):
+        if self.under_way > self._most and not scope["path"].endswith(WITHOUT_LIMIT):
             raise Problem("too_many_requests", f"{self._most} requests are under way already", retry_after=1)
 
-    def pass_on(self, given: Any, body: bytes, write: Callable[..., Any]) -> bool:
-        """Pass a short request on to the owner of its learner over a line, without a task; False if that cannot be.
+    def _check_origin(self, scope: Any, headers: dict[bytes, bytes]) -> None:
+        if b"origin" in headers and not scope["weakfeedback.passed"]:
+            self._auth.check_origin(scope["method"], headers)
 
-        Then, or if ``write`` gets no answer in the end, it is answered as all others are.
-        """
-        scope = self._unprefixed(given)
+    def _ask_owner(self, given: Any, scope: Any, body: bytes, write: Write) -> bool:
+        """Ask the owner of a learner over a line; False if that cannot be."""
         found = self.passing.line_to(scope["path"])
         if found is None:
             return False
-        visit, (line, name, owner) = Visit(self._service, scope), found
-        scope["weakfeedback.passed"] = self.passing.is_passed(visit.headers)
+        visit, (line, name, owner) = Visit(self, scope), found
+        scope["weakfeedback.passed"] = False
         try:
             self._admit(scope, visit.headers)
-            self._auth.check_origin(scope["method"], visit.headers)
+            self._check_origin(scope, visit.headers)
         except Problem:
-            return False
-        if scope["weakfeedback.passed"]:
+            visit.step_aside()
             return False
         scope["weakfeedback.route"], scope["weakfeedback.learner"] = "passed on", name
-        self._under_way += 1
 
         def answered(answer: Answer | None) -> None:
-            self._under_way -= 1
             if answer is None:
                 given["weakfeedback.ended"] = True
             if answer is None or self.passing.is_refused(answer):
-                write(None)
+                visit.step_aside()
+                write()
                 return
             status, flat, made = answer
             headers = pairs_of(flat)
@@ -313,9 +361,10 @@ class Gate:
         line.ask(self.passing.head(scope), body, answered)
         return True
 
-    async def _preflight(self, send: Any, headers: dict[bytes, bytes]) -> bool:
+    async def _preflight(self, scope: Any, send: Any, headers: dict[bytes, bytes]) -> bool:
         """Outgoing a browser's preflight request for another site's page; return False if the page is not allowed."""
-        if headers[b"origin"].decode("latin-1").lower() not in self._auth.origins:
+        origin = headers.get(b"origin", b"").decode("latin-1").lower()
+        if origin not in self._auth.origins or scope["weakfeedback.passed"]:
             return False
         allowed = [
             (b"access-control-allow-methods", b"GET, PUT, POST, PATCH, DELETE"),
@@ -346,6 +395,18 @@ def routes_of(
         Route(one.path, Endpoint(one, service, auth, limit), methods=[one.method], name=one.handle.__name__)
         for one in operations
     ]
+
+
+def _message_of(error: Exception, scope: Any) -> Message:
+    """Return what a client is told of an error."""
+    path = scope["path"]
+    if isinstance(error, Problem):
+        scope["weakfeedback.reason"] = f"{error.code}: {error.detail}"
+        return problem_message(error, path)
+    if isinstance(error, HTTPException):  # from the router: unknown path, or method not allowed
+        return problem_message(_problem_of(error, scope["method"]), path)
+    log.error("a request failed: %s %s", scope["method"], scope.get("weakfeedback.route", ""), exc_info=error)
+    return problem_message(Problem("internal", "the service has a fault; its log tells more"), path)
 
 
 def _problem_of(error: HTTPException, method: str) -> Problem:
@@ -403,4 +464,4 @@ def make_app(
     return app
 
 
-__all__ = ["JSON", "Endpoint", "Gate", "make_app", "read_body", "routes_of", "send_answer", "send_problem"]
+__all__ = ["JSON", "Endpoint", "Gate", "make_app", "read_body", "routes_of"]

@@ -25,6 +25,7 @@ PATIENCE = 1.0  # seconds for a line to be made
 
 Pairs = list[tuple[bytes, bytes]]
 Answer = tuple[int, list[bytes], bytes]  # status, headers one after the other, body
+Short = Callable[..., bool]  # `Gate.answer_short`
 
 
 class NoLine(OSError):
@@ -89,9 +90,11 @@ def pairs_of(flat: list[bytes], start: int = 0) -> Pairs:
 class AnsweringLine(Frames):
     """The end of an instance that is asked: it lets the application answer."""
 
-    def __init__(self, app: Any, tasks: set[asyncio.Task[Any]], like: Any, lines: set[AnsweringLine]) -> None:
+    def __init__(
+        self, short: Short, app: Any, tasks: set[asyncio.Task[Any]], like: Any, lines: set[AnsweringLine]
+    ) -> None:
         super().__init__()
-        self._app, self._tasks, self._lines = app, tasks, lines
+        self._short, self._app, self._tasks, self._lines = short, app, tasks, lines
         self._like = {key: like[key] for key in ("type", "asgi", "server", "client", "scheme", "root_path")}
 
     def connection_made(self, transport: Any) -> None:
@@ -116,11 +119,21 @@ class AnsweringLine(Frames):
             "query_string": query,
             "headers": pairs_of(head, 2),
             "state": {},
-            "weakfeedback.passed": True,
         }
-        task = self._loop.create_task(self._run(number, scope, body))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+        def write(
+            status: int | None = None, headers: Iterable[tuple[bytes, bytes]] = (), made: bytes = b""
+        ) -> None:
+            if status is not None:
+                self.put(number, status, [part for pair in headers for part in pair], made)
+                return
+            scope["weakfeedback.passed"] = True
+            task = self._loop.create_task(self._run(number, scope, body))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        if not self._short(scope, body, self._tasks, write, True):
+            write()
 
     async def _run(self, number: int, scope: Any, body: bytes) -> None:
         begun: dict[str, Any] = {}

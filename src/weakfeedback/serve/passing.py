@@ -59,6 +59,10 @@ class Passing:
         """Whether another instance says that it does not own the learner of a request that was passed on."""
         return answer[0] == NOT_HERE and PASSED in answer[1]
 
+    def is_here(self, name: str | None) -> bool:
+        """Whether this instance owns a learner, or a request is about none."""
+        return name is None or self._sharing.is_here(name)
+
     async def route(self, scope: Any, receive: Any, send: Any) -> Any:
         """Return how to receive a request that is answered here; None if another instance has answered it."""
         path = scope["path"]
@@ -138,9 +142,11 @@ class Passing:
         finally:
             del self._making[owner.id]
 
-    def answer_line(self, app: Any, tasks: set[asyncio.Task[Any]], scope: Any, transport: Any) -> None:
-        """Let ``app`` answer the requests of another instance that come over a line."""
-        AnsweringLine(app, tasks, scope, self._asked).connection_made(transport)
+    def answer_line(
+        self, gate: Any, app: Any, tasks: set[asyncio.Task[Any]], scope: Any, transport: Any
+    ) -> None:
+        """Let ``gate`` or else ``app`` answer the requests of another instance that come over a line."""
+        AnsweringLine(gate.answer_short, app, tasks, scope, self._asked).connection_made(transport)
 
     def leave(self) -> None:
         """Ask the others for no more requests over their lines."""

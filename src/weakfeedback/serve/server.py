@@ -74,7 +74,7 @@ class Room:
 
 
 class Config(uvicorn.Config):
-    """Settings of the HTTP server, with the room for its connections, and the gate that passes requests on."""
+    """Settings of the HTTP server, with the room for its connections, and the gate that answers short requests."""
 
     room = Room(CONNECTIONS_LIMIT)
     gate: Any = None
@@ -90,7 +90,7 @@ class Patient(HttpToolsProtocol):
 
     config: Config
     began: float | None = None  # when the connection was made, or the current request began to arrive
-    _short: Any = None  # a request that may be passed on once its body is here
+    _short: Any = None  # a short request whose body is not here yet
     _size = 0  # bytes received before its headers were complete; -1 afterwards
 
     def connection_made(self, transport: Any) -> None:
@@ -126,26 +126,27 @@ class Patient(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Record that the request is complete."""
+        """Record that the request is complete; answer it at once if it is short."""
         self.began = None
         super().on_message_complete()
         if self._short is not None and self._short is self.cycle:
-            self._pass_on(self.cycle)
+            self._answer_short(self.cycle)
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        """Begin to answer a request; one that may be passed on at once waits for its body, which is short."""
-        if self.config.passing is None or not is_short(cycle):
+        """Begin to answer a request; a short one when its body is here."""
+        if self.config.gate is None or not is_short(cycle):
             super()._start_asgi_task(cycle, app)
         elif cycle.more_body:
             self._short = cycle
-        else:
-            self._pass_on(cycle)
+        else:  # the one before it on this connection was just answered, perhaps in the same way
+            self.loop.call_soon(self._answer_short, cycle)
 
-    def _pass_on(self, cycle: Any) -> None:
-        """Let another instance answer a request that is complete, if it owns the learner."""
+    def _answer_short(self, cycle: Any) -> None:
         self._short = None
 
-        def write(status: int | None, headers: Sequence[tuple[bytes, bytes]] = (), body: bytes = b"") -> None:
+        def write(
+            status: int | None = None, headers: Sequence[tuple[bytes, bytes]] = (), body: bytes = b""
+        ) -> None:
             if status is None:
                 HttpToolsProtocol._start_asgi_task(self, cycle, self.app)
                 return
@@ -159,8 +160,8 @@ class Patient(HttpToolsProtocol):
                 self.transport.close()
             cycle.on_response()
 
-        if not self.config.gate.pass_on(cycle.scope, bytes(cycle.body), write):
-            write(None)
+        if not self.config.gate.answer_short(cycle.scope, bytes(cycle.body), self.tasks, write):
+            write()
 
     def _should_upgrade(self) -> bool:
         """Whether another instance asks for a line."""
@@ -170,7 +171,7 @@ class Patient(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         """Make a line of the connection."""
         self.connections.discard(self)
-        self.config.passing.answer_line(self.app, self.tasks, self.scope, self.transport)
+        self.config.passing.answer_line(self.config.gate, self.app, self.tasks, self.scope, self.transport)
 
     def refuse(self, problem: Problem) -> None:
         """Answer with a problem, and close."""
@@ -184,8 +185,8 @@ class Patient(HttpToolsProtocol):
 
 
 def is_short(cycle: Any) -> bool:
-    """Whether a request may go to another instance over a line."""
-    if cycle.scope["method"] != "POST" or cycle.waiting_for_100_continue:
+    """Whether a request is answered as soon as its body is here; not while the client does not read its answers."""
+    if cycle.scope["method"] != "POST" or cycle.waiting_for_100_continue or cycle.flow.write_paused:
         return False
     length = next((value for name, value in cycle.scope["headers"] if name == b"content-length"), b"")
     return length.isdigit() and len(length) < 6 and int(length) <= SHORT
