@@ -158,21 +158,15 @@ def make_row(
     learner: int, seq: int, at: int, kind: str, decision: int | None, key: str | None, body: dict[str, Any]
 ) -> Row:
     """Return the row of an event given as separate fields; see ``row_of``."""
-    _check_number("seq", seq)
-    _check_number("at", at)
-    if decision is not None:
-        _check_number("decision", decision)
+    for name, number in (("seq", seq), ("at", at), ("decision", 0 if decision is None else decision)):
+        if type(number) is not int or not 0 <= number <= LARGEST:
+            raise ValueError(f"{name} must be an integer between 0 and 2**63 - 1, got {number!r}")
     if not isinstance(kind, str) or not kind or "\0" in kind:
         raise ValueError(f"kind must be a text without NUL that is not empty, got {kind!r}")
     if key is not None and (not isinstance(key, str) or "\0" in key):
         raise ValueError(f"key must be None or a text without NUL, got {key!r}")
     text = seal(body, learner, seq, at, kind, decision, "-" if key is None else "+" + key)
     return learner, seq, at, kind, decision, key, text
-
-
-def _check_number(name: str, number: object) -> None:
-    if type(number) is not int or not 0 <= number <= LARGEST:
-        raise ValueError(f"{name} must be an integer between 0 and 2**63 - 1, got {number!r}")
 
 
 def event_of(row: Sequence[Any]) -> Event:

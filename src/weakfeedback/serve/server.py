@@ -132,6 +132,12 @@ class Patient(HttpToolsProtocol):
         if self._short is not None and self._short is self.cycle:
             self._answer_short(self.cycle)
 
+    def on_response_complete(self) -> None:
+        """Go on with the next request; read no more while there are some that wait for their turn."""
+        super().on_response_complete()
+        if self.pipeline:
+            self.flow.pause_reading()
+
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         """Begin to answer a request; a short one when its body is here."""
         if self.config.gate is None or not is_short(cycle):

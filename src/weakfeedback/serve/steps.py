@@ -143,8 +143,9 @@ class Steps:
 
     def _check_current(self, learner: Learner) -> None:
         """Refuse to work on a learner that was discarded while the caller waited for its lock."""
-        self._check_kept(learner)
-        self._service.check_ready()
+        if learner.torn or not self._is_kept(learner) or self._service.state != "ready":
+            self._check_kept(learner)
+            self._service.check_ready()
 
     def _check_kept(self, learner: Learner) -> None:
         check_whole(learner)

@@ -105,7 +105,7 @@ async def _find_repeated(
 def is_routed(given: DecideRequest) -> bool:
     """Whether a request says what only a router can be told."""
     own = (given.prices, given.conversation, given.switching)
-    return isinstance(given.context, dict) or any(one is not None for one in own)
+    return own != (None, None, None) or isinstance(given.context, dict)
 
 
 def _contexts(given: DecideRequest | None) -> list[Any]:
