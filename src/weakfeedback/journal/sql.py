@@ -324,28 +324,27 @@ class SqlStore(ABC):
 
     def end_of(self, learner: int, decision: int) -> Event | None:
         """Return the feedback, cancellation or expiry of ``decision``."""
-        event = self._first(self._reading.end, learner, decision)
-        if event is not None and (event.decision != decision or event.kind not in ENDS):
-            raise JournalError(f"{self._about(learner, event.seq)} stands in the index in a wrong place")
-        return event
+        fits = lambda event: event.decision == decision and event.kind in ENDS  # noqa: E731
+        return self._indexed(self._reading.end, learner, decision, fits)
 
     def by_key(self, learner: int, key: str) -> Event | None:
         """Return the event with this ``key``."""
-        event = self._first(self._reading.by_key, learner, key)
-        if event is not None and event.key != key:
-            raise JournalError(f"{self._about(learner, event.seq)} stands in the index in a wrong place")
-        return event
+        return self._indexed(self._reading.by_key, learner, key, lambda event: event.key == key)
 
     def decided(self, learner: int, decision: int) -> Event | None:
         """Return the event that opened ``decision``."""
-        event = self._first(self._reading.opening, learner, decision)
-        if event is not None and (event.decision != decision or event.kind not in OPENS):
+        fits = lambda event: event.decision == decision and event.kind in OPENS  # noqa: E731
+        return self._indexed(self._reading.opening, learner, decision, fits)
+
+    def _indexed(
+        self, command: str, learner: int, value: object, fits: Callable[[Event], bool]
+    ) -> Event | None:
+        """Return the first event that an index finds, None if there is none."""
+        rows = self._run(lambda: self._all(command, learner, value))
+        event = self._event(rows[0]) if rows else None
+        if event is not None and not fits(event):
             raise JournalError(f"{self._about(learner, event.seq)} stands in the index in a wrong place")
         return event
-
-    def _first(self, command: str, *values: object) -> Event | None:
-        rows = self._run(lambda: self._all(command, *values))
-        return self._event(rows[0]) if rows else None
 
     def _event(self, row: Sequence[Any]) -> Event:
         try:

@@ -145,8 +145,8 @@ def answers_of(labels: list[Any], combine: Combine | None) -> list[Any]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _pattern(numbers: tuple[int, ...]) -> np.ndarray:
-    """Return the matrix of the pairs i < j of different numbers; cached, as there are few patterns."""
+def pattern(numbers: tuple[int, ...]) -> np.ndarray:
+    """Return the boolean matrix of the pairs i < j of different numbers, read-only; there are few patterns."""
     each = np.array(numbers)
     return freeze(np.triu(each[:, None] != each, 1))
 
@@ -160,7 +160,7 @@ def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
     size = len(answers)
     if compare is None and PLAIN.issuperset(map(type, answers)):
         numbers: dict[Any, int] = {}
-        return _pattern(tuple([numbers.setdefault(answer, len(numbers)) for answer in answers]))
+        return pattern(tuple([numbers.setdefault(answer, len(numbers)) for answer in answers]))
     differ = np.zeros((size, size), dtype=np.bool_)
     for i in range(size):
         if is_nan(answers[i], compare):
@@ -232,11 +232,6 @@ def number_of(label: Any, earlier: Sequence[Any], numbers: Sequence[int], compar
         if not is_other(one, label, compare):
             return its_number
     return max(numbers, default=-1) + 1
-
-
-def pattern(numbers: tuple[int, ...]) -> np.ndarray:
-    """Return the boolean matrix of the pairs i < j of different numbers, read-only."""
-    return _pattern(numbers)
 
 
 def is_nan(answer: Any, compare: Compare | None) -> bool:

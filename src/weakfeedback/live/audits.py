@@ -13,7 +13,6 @@ from weakfeedback.cascade.audit import Audit, audit_arm
 from weakfeedback.cascade.movement import Calibration, calibration
 from weakfeedback.contract.decisions import checked_bool
 from weakfeedback.live.answers import (
-    Combine,
     Compare,
     Comparer,
     Costed,
@@ -37,14 +36,6 @@ if TYPE_CHECKING:
     from weakfeedback.adaptive.audit import RuleAudit
 
 Ask = Callable[[int, list[Any]], Any]  # row and outputs -> the truth
-
-
-@dataclasses.dataclass
-class Findings:
-    """What the fresh samples showed."""
-
-    wrong: list[np.ndarray]  # for each labelled sample, which stages were wrong
-    labels: float = 0.0  # what the labels cost
 
 
 def run_stages(samples: Rows, stages: Sequence[Stage], alone: bool = False) -> list[list[Any]]:
@@ -72,42 +63,24 @@ def calibrated(
 
 def rows_up_to(outputs: Any, arm: int, stages: int, noun: str) -> list[list[Any]]:
     """Return the outputs of the stages 0, ..., arm, row by row."""
-    table, rows = Rows(outputs, "outputs"), []
-    for row in range(table.size):
-        given = output_list(f"outputs[{row}]", table[row])
-        if not arm < len(given) <= stages:
-            wanted = f"{arm + 1} to {stages} labels, of the {noun}s 0 to {arm} at least"
-            raise ValueError(f"outputs[{row}] must be {wanted}, got {short(given)}")
-        rows.append(given[: arm + 1])
-    return rows
+    wanted = f"{arm + 1} to {stages} labels, of the {noun}s 0 to {arm} at least"
+    return [row[: arm + 1] for row in _rows("outputs", outputs, range(arm + 1, stages + 1), wanted)]
 
 
 def all_rows(outputs: Any, stages: int, noun: str = "stage") -> list[list[Any]]:
     """Return the outputs of all stages, row by row."""
-    table, rows = Rows(outputs, "outputs"), []
-    for row in range(table.size):
-        given = output_list(f"outputs[{row}]", table[row])
-        if len(given) != stages:
-            raise ValueError(f"outputs[{row}] must be {stages} labels, one per {noun}, got {short(given)}")
-        rows.append(given)
+    return _rows("outputs", outputs, (stages,), f"{stages} labels, one per {noun}")
+
+
+def _rows(name: str, given: Any, lengths: Sequence[int], wanted: str) -> list[list[Any]]:
+    """Return a table as lists, each of one of these lengths."""
+    table, rows = Rows(given, name), []
+    for number in range(table.size):
+        row = output_list(f"{name}[{number}]", table[number])
+        if len(row) not in lengths:
+            raise ValueError(f"{name}[{number}] must be {wanted}, got {short(row)}")
+        rows.append(row)
     return rows
-
-
-def examine(
-    outputs: list[list[Any]], ask: Ask, combine: Combine | None, compare: Compare | None, label_price: float
-) -> Findings:
-    """Ask for the truth of the rows in which the answers differ."""
-    found = Findings([])
-    for row, seen in enumerate(outputs):
-        if len(seen) < 2:
-            continue
-        answers = answers_of(labels_of(seen), combine)
-        if differences(answers, compare).any():
-            given = ask(row, labels_of(seen))
-            label, cost = (given.label, given.cost) if isinstance(given, Costed) else (given, label_price)
-            found.wrong.append(~rights(answers, label, compare))
-            found.labels += cost
-    return found
 
 
 def audit_stage(
@@ -120,12 +93,25 @@ def audit_stage(
     price: float,
     view: Any,
 ) -> Audit:
-    """Return what the outputs of the stages up to ``arm``, and labels, say of it; ``calls`` were paid for them."""
-    level = fraction("alpha", alpha)
-    counts, terms = view.counts, view.terms
-    found = examine(outputs, ask, code.combine, code.compare, price)
-    audit = audit_arm(terms.costs, arm, found.wrong, len(outputs), counts.differed, counts.compared, level)
-    return in_money(audit, terms.error_cost, calls + found.labels)
+    """Return what the outputs of the stages up to ``arm``, and labels where they differ, say of it, in money.
+
+    ``calls`` were paid for the outputs, ``price`` is that of a label.
+    """
+    level, error = fraction("alpha", alpha), view.terms.error_cost
+    wrong, spent = [], 0.0
+    for row, seen in enumerate(outputs):
+        answers = answers_of(labels_of(seen), code.combine) if len(seen) > 1 else []
+        if differences(answers, code.compare).any():
+            given = ask(row, labels_of(seen))
+            label, cost = (given.label, given.cost) if isinstance(given, Costed) else (given, price)
+            wrong.append(~rights(answers, label, code.compare))
+            spent += cost
+    compared = view.counts.differed, view.counts.compared
+    found = audit_arm(view.terms.costs, arm, wrong, len(outputs), *compared, level)
+    against = tuple((low * error, high * error) for low, high in found.against)
+    return dataclasses.replace(
+        found, low=found.low * error, high=found.high * error, against=against, spent=calls + spent
+    )
 
 
 def audit_rule(
@@ -176,14 +162,6 @@ def teller(samples: Rows, truth: Any) -> Ask:
     return lambda row, _: told[row]
 
 
-def in_money(audit: Audit, error_cost: float, spent: float) -> Audit:
-    """Return the audit with costs in the money of the stages."""
-    against = tuple((low * error_cost, high * error_cost) for low, high in audit.against)
-    return dataclasses.replace(
-        audit, low=audit.low * error_cost, high=audit.high * error_cost, against=against, spent=spent
-    )
-
-
 # -- labelled samples, for a calibration
 
 
@@ -197,16 +175,11 @@ def told_truth(truth: Any, items: int) -> Rows:
 
 def with_scores(rows: list[list[Any]], scores: Any) -> list[list[Any]]:
     """Return the outputs with their scores; None or NaN is a missing score."""
-    table = Rows(scores, "scores")
-    if table.size != len(rows):
-        raise ValueError(f"scores must have {len(rows)} rows, as outputs has, got {table.size}")
+    size, stages = Rows(scores, "scores").size, len(rows[0]) if rows else 0
+    if size != len(rows):
+        raise ValueError(f"scores must have {len(rows)} rows, as outputs has, got {size}")
     found = []
-    for row, labels in enumerate(rows):
-        given = output_list(f"scores[{row}]", table[row])
-        if len(given) != len(labels):
-            raise ValueError(
-                f"scores[{row}] must be {len(labels)} numbers, one per stage, got {short(given)}"
-            )
+    for labels, given in zip(rows, _rows("scores", scores, (stages,), f"{stages} numbers, one per stage")):
         missing = [
             one is None or (isinstance(one, (float, np.floating)) and math.isnan(one)) for one in given
         ]

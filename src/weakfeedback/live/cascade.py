@@ -275,10 +275,9 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             warn_of_saving(self._core.terms, self._words)
         if code.metric is not None:
             self._check_metric("metric" if loss is None else "loss", code.metric, compare)
-        if not within and game.moves:
+        if game.moves:
             self._core.counts = Counts.of(K, moved=True)
-        buys = not within and game.label_price is not None
-        self._unready = buys or (within and self._stages[0].elsewhere)
+        self._unready = game.label_price is not None or self._stages[0].elsewhere
         self._unready = self._unready or any(stage.asynchronous for stage in self._stages)
         known = self._core.driver.origin.name
         # one that learns where to stop
@@ -699,8 +698,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
 
     def _refuse_call(self, awaits: bool) -> None:
         by_hand = "begin() and tell()" if self._game.stepwise else "decide() and feedback()"
-        if awaits or self._game.stepwise:
-            self._refuse_elsewhere(f"{by_hand}, not a call")
+        self._refuse_elsewhere(f"{by_hand}, not a call")
         if not awaits:
             self._refuse_asynchronous()
         if self._game.wants is not None and self._source is None:

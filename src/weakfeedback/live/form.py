@@ -15,7 +15,7 @@ from weakfeedback.live import storage
 from weakfeedback.live.driver import fields_of
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.settings import catalog
-from weakfeedback.validate import brief, integer, number, vector
+from weakfeedback.validate import brief, flag, integer, number, vector
 
 COSTS = ("C", "c", "costs", "prices", "stage_costs")  # arguments of policies that change with the prices
 # what reads an argument that the state does not have, so that an option may have its name
@@ -183,8 +183,7 @@ def _check_free(given: dict[str, Any]) -> None:
         given["timeout"] = number("timeout", named["timeout"], above=0.0)
     if "remember" in named:
         integer("remember", named["remember"], 0)
-    if not isinstance(given.get("compiled", False), bool):
-        raise ValueError(f"compiled must be True or False, got {brief(given['compiled'])}")
+    flag("compiled", given.get("compiled", False))
 
 
 def _is_same(value: Any, known: Any) -> bool:

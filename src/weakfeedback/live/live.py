@@ -18,7 +18,7 @@ from weakfeedback.live.game import EXPLAINED
 from weakfeedback.live.hooks import Hook, Hooks
 from weakfeedback.live.storage import StateError
 from weakfeedback.plaintext import with_article
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import brief, flag, integer, number
 from weakfeedback.words import STAGES, Words, currency_of, names_of
 
 Self = TypeVar("Self", bound="Live")
@@ -51,8 +51,7 @@ class Live:
     ) -> None:
         """Make the core; with ``in_order`` a decision must be answered before the next, whatever the policy says."""
         origin, chosen = origin_of(game.setting, policy, make, game.needs, options)
-        if not isinstance(compiled, bool):
-            raise ValueError(f"compiled must be True or False, got {brief(compiled)}")
+        compiled = flag("compiled", compiled)
         if remember is not None:
             remember = integer("remember", remember, 0)
         rng, known = generator_of(seed)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.answers import is_other, label_of, output_list
+from weakfeedback.live.answers import is_other, labels_of, output_list
+from weakfeedback.live.audits import all_rows
 from weakfeedback.live.core import Core
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.game import View
@@ -162,15 +163,12 @@ class Looks:
 
 def counted_yields(outputs: Any, truth: Any, most: int, alpha: float, models: int, compare: Any) -> Yields:
     """Return the yields of answers of any type, compared as the router compares them."""
-    rows, targets = output_list("outputs", outputs), output_list("truth", truth)
+    rows, targets = all_rows(outputs, models, "model"), output_list("truth", truth)
     if len(rows) != len(targets):
         raise ValueError(f"truth must be {len(rows)} labels, one per row of outputs, got {len(targets)}")
     n, plus, minus = (np.zeros((models, models), dtype=np.int64) for _ in range(3))
-    for number, (row, target) in enumerate(zip(rows, targets)):
-        given = output_list(f"outputs[{number}]", row)
-        if len(given) != models:
-            raise ValueError(f"outputs[{number}] must be {models} labels, one per model, got {brief(row)}")
-        known = [label_of(one) for one in given]
+    for row, target in zip(rows, targets):
+        known = labels_of(row)
         for i, j in combinations(range(models), 2):
             if n[i, j] < most and is_other(known[i], known[j], compare):
                 n[i, j] += 1

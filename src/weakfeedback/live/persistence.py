@@ -30,7 +30,7 @@ from weakfeedback.live.errors import DurabilityWarning
 from weakfeedback.live.form import Form, as_made_before, check_given, check_options, made_again
 from weakfeedback.live.warning import warn_caller
 from weakfeedback.plaintext import with_article
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import flag, integer, number
 
 NAME = "main"
 SNAPSHOT = 10_000  # events between snapshots
@@ -395,9 +395,7 @@ def load(
         live = _read_journal(cls, file, {**code, "policy": policy, "compiled": compiled})
     else:
         live = made_again(cls, storage.read(file, cls.kind), code, policy, compiled, str(file))
-    if not isinstance(fresh_ids, bool):
-        raise ValueError(f"fresh_ids must be True or False, got {brief(fresh_ids)}")
-    if fresh_ids:
+    if flag("fresh_ids", fresh_ids):
         live._core.ledger.leap()
         _forfeit(live)
     return live

@@ -68,14 +68,10 @@ class Rounds:
         try:
             id, decided = core.decide(context, opened)
             decided = self._call_in_turn(id, decided, x, seen, failed)
-            if game.spares:
-                record = self._record(id, decided, seen, failed)
-                self._learn([record])
-            else:
-                record = game.record(id, decided, list(seen.values()), core.terms)
-                if self._source is not None and core.run(game.wants, record, core.rng):
-                    self._buy(record, self._source.ask(x, record.labels))
-                core.learn([record])
+            record = self._record(id, decided, seen, failed)
+            if self._source is not None and core.run(game.wants, record, core.rng):
+                self._buy(record, self._source.ask(x, record.labels))
+            self._learn([record])
         except BaseException:
             self._abandon(opened, [seen])
             raise

@@ -21,6 +21,7 @@ from weakfeedback.validate import integer
 asyncio: Any = Later("asyncio")  # whoever needs it has imported it
 
 MOST = 10_000  # stages
+WHOLES = {"stage": "cascade", "model": "router"}  # what stages and models form together
 
 
 class Rows:
@@ -47,7 +48,7 @@ class Rows:
 
 
 class Elsewhere:
-    """A stage that runs elsewhere."""
+    """A stage that runs elsewhere, and cannot be called here."""
 
     elsewhere = True
     asynchronous = False
@@ -56,21 +57,9 @@ class Elsewhere:
     def __init__(self, index: int) -> None:
         self.index = index
 
-    def one(self, x: Any, outputs: Sequence[Any]) -> Any:
-        """Raise: the stage runs elsewhere."""
-        raise ValueError("the stages run elsewhere: use decide() and feedback()")
-
-    def many(self, samples: Rows, rows: Sequence[int], outputs: Sequence[Sequence[Any]]) -> Iterator[Any]:
-        """Raise: the stage runs elsewhere."""
-        raise ValueError("the stages run elsewhere: use decide() and feedback()")
-
-    async def one_async(self, x: Any, outputs: Sequence[Any]) -> Any:
-        """Raise: the stage runs elsewhere."""
-        return self.one(x, outputs)
-
 
 class Stage:
-    """One stage of a cascade.
+    """One stage of a cascade, or one model of a router; ``noun`` says which.
 
     ``target`` is a callable that takes one sample (and, if it has a parameter ``earlier``, the tuple of the earlier
     stages' labels), or a fitted classifier with ``predict``. If ``scored`` is true, a classifier with
@@ -79,16 +68,16 @@ class Stage:
 
     elsewhere = False
 
-    def __init__(self, index: int, target: Any, timeout: float | None, scored: bool = False) -> None:
+    def __init__(self, index: int, target: Any, timeout: float | None, scored: bool, noun: str) -> None:
+        self.index, self.name, self._whole = index, f"{noun}s[{index}]", WHOLES[noun]
         predicts = callable(getattr(target, "predict", None))
         unfitted = predicts and isinstance(target, type)  # the class instead of an object
         if unfitted or not (predicts or callable(target)):
             raise ValueError(
-                f"stages[{index}] must be a callable or a fitted classifier with predict, got {short(target)}"
+                f"{self.name} must be a callable or a fitted classifier with predict, got {short(target)}"
             )
         if predicts:
-            _refuse_unfitted(index, target)
-        self.index = index
+            _refuse_unfitted(self.name, target)
         self.asynchronous = not predicts and (
             inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(type(target).__call__)
         )
@@ -110,7 +99,7 @@ class Stage:
         if type(result) not in PLAIN and inspect.isawaitable(result):
             if inspect.iscoroutine(result):
                 result.close()
-            raise ValueError(f"stages[{self.index}] is asynchronous: use `await cascade.acall(x)`")
+            raise ValueError(f"{self.name} is asynchronous: use `await {self._whole}.acall(x)`")
         return result
 
     def many(self, samples: Rows, rows: Sequence[int], outputs: Sequence[Sequence[Any]]) -> Iterator[Any]:
@@ -164,7 +153,7 @@ class Stage:
         table = np.asarray(self.target.predict_proba(given), dtype=float)
         if table.shape != (size, len(known)):
             raise ValueError(
-                f"stages[{self.index}].predict_proba must give a table of shape {(size, len(known))}, a column for "
+                f"{self.name}.predict_proba must give a table of shape {(size, len(known))}, a column for "
                 f"each of classes_, gave {table.shape}"
             )
         # not the most probable label: some classifiers decide differently
@@ -179,7 +168,7 @@ class Stage:
         plain = isinstance(predicted, np.ndarray) and predicted.ndim == 1
         labels = predicted.tolist() if plain and predicted.dtype.kind in "biufUSO" else list(predicted)
         if len(labels) != size:
-            raise ValueError(f"stages[{self.index}].predict must give {size} labels, gave {len(labels)}")
+            raise ValueError(f"{self.name}.predict must give {size} labels, gave {len(labels)}")
         return labels
 
     def _call_in_time(self, call: Callable[[], Any]) -> Any:
@@ -191,7 +180,7 @@ class Stage:
         return result_of(future.result())
 
     def _too_late(self) -> TimeoutError:
-        return TimeoutError(f"stages[{self.index}] took longer than {self._timeout:g} s")
+        return TimeoutError(f"{self.name} took longer than {self._timeout:g} s")
 
 
 @dataclass(slots=True)
@@ -201,34 +190,23 @@ class Failed:
     error: Exception
 
 
-class ModelStage(Stage):
-    """A stage that is called a model."""
-
-    def _too_late(self) -> TimeoutError:
-        return TimeoutError(f"models[{self.index}] took longer than {self._timeout:g} s")
-
-
 def make_models(models: Any, timeout: float | None) -> list[Any]:
-    """Return the models of a router, validated; a number means that many models that run elsewhere."""
-    try:
-        made = make_stages(models, timeout)
-        return made if made[0].elsewhere else [ModelStage(k, one, timeout) for k, one in enumerate(models)]
-    except ValueError as error:
-        raise ValueError(str(error).replace("stages", "models")) from None
+    """Return the models of a router, as `make_stages` returns stages."""
+    return make_stages(models, timeout, noun="model")
 
 
-def make_stages(stages: Any, timeout: float | None, scored: bool = False) -> list[Any]:
+def make_stages(stages: Any, timeout: float | None, scored: bool = False, noun: str = "stage") -> list[Any]:
     """Return the stages of a cascade, validated; a number means that many stages that run elsewhere."""
     if isinstance(stages, numbers.Integral) and not isinstance(stages, (bool, np.bool_)):
-        return [Elsewhere(index) for index in range(integer("stages", stages, 1, MOST))]
+        return [Elsewhere(index) for index in range(integer(f"{noun}s", stages, 1, MOST))]
     if not isinstance(stages, (list, tuple)) or not stages:
         raise ValueError(
-            f"stages must be a list of at least one callable or classifier, or their number, got {short(stages)}"
+            f"{noun}s must be a list of at least one callable or classifier, or their number, got {short(stages)}"
         )
-    return [Stage(index, target, timeout, scored) for index, target in enumerate(stages)]
+    return [Stage(index, target, timeout, scored, noun) for index, target in enumerate(stages)]
 
 
-def _refuse_unfitted(index: int, target: Any) -> None:
+def _refuse_unfitted(name: str, target: Any) -> None:
     """Reject a scikit-learn model that is not fitted; other models cannot be checked before they are called."""
     validation = sys.modules.get("sklearn.utils.validation")
     if validation is None or not hasattr(target, "get_params"):
@@ -238,7 +216,7 @@ def _refuse_unfitted(index: int, target: Any) -> None:
     try:
         validation.check_is_fitted(target)
     except NotFittedError:
-        raise ValueError(f"stages[{index}] must be fitted, got {short(target)}: call its fit first") from None
+        raise ValueError(f"{name} must be fitted, got {short(target)}: call its fit first") from None
     except TypeError:  # it has no ``fit``, so it needs no fitting
         return
 
