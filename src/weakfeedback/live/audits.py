@@ -126,13 +126,14 @@ def audit_rule(
     """Return what labels say of the rule of a policy that decides after every answer; both are copies."""
     from weakfeedback.adaptive.audit import audit_stops
 
+    level = fraction("alpha", alpha)
     told = [ask(row, labels_of(outputs)) for row, outputs in enumerate(rows)]
     right = [rights(labels_of(row), label_of(one), code.compare) for row, one in zip(rows, told)]
     stops = [_stop_of(policy, row, code.compare, rng) for row in rows]
     paid = [costs_of(row, terms.prices) for row in rows]
     own = any(isinstance(output, Costed) for row in rows for output in row)
     return audit_stops(
-        stops, ~np.array(right), terms.stage_costs, alpha, terms.error_cost, paid if own else None
+        stops, ~np.array(right), terms.stage_costs, level, terms.error_cost, paid if own else None
     )
 
 

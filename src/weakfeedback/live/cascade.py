@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
-from weakfeedback.cascade.movement import Calibration
 from weakfeedback.live.adaptive_report import adaptive_explanation, make_adaptive_report
 from weakfeedback.live.answers import (
     Comparer,
@@ -27,13 +26,11 @@ from weakfeedback.live.answers import (
     output_list,
     refuse_tolerance,
     short,
-    sorted_pairs,
 )
 from weakfeedback.live.audits import (
     all_rows,
     audit_rule,
     audit_stage,
-    calibrated,
     rows_up_to,
     run_stages,
     teller,
@@ -41,8 +38,8 @@ from weakfeedback.live.audits import (
     with_scores,
 )
 from weakfeedback.live.cascade_report import CascadeReport, explanation, make_report
+from weakfeedback.live.cascading import Cascading
 from weakfeedback.live.core import PENDING_LIMIT
-from weakfeedback.live.errors import Refused
 from weakfeedback.live.form import Form
 from weakfeedback.live.game import EXPLAINED, View
 from weakfeedback.live.games.adaptive import SETTING, AdaptiveGame, in_table
@@ -54,18 +51,14 @@ from weakfeedback.live.games.cascade import (
     RoundRecord,
     Terms,
     default_policy,
-    prices_body,
     terms_of,
 )
 from weakfeedback.live.games.comparing import (
     check_functions,
-    content_of_pairs,
-    first_passing,
-    stop_by_means,
     warm_body,
 )
 from weakfeedback.live.games.promise import PromiseCounts, salt_of
-from weakfeedback.live.label_source import NO_LABEL, Bought, LabelSource, label_price_of
+from weakfeedback.live.label_source import NO_LABEL, LabelSource, label_price_of
 from weakfeedback.live.live import Live
 from weakfeedback.live.numbers import Squared, check_metric, loss_of
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
@@ -80,16 +73,13 @@ from weakfeedback.stats import add_up
 from weakfeedback.validate import fraction, integer, number
 from weakfeedback.words import prices_told_elsewhere
 
-if TYPE_CHECKING:
-    from weakfeedback.adaptive.audit import RuleAudit
-
 __all__ = ["EXPLAINED", "Answer", "Audit", "Cascade", "Costed", "Decision", "Scored", "majority"]
 
 LEARNERS = ("USS-A", "USS-next")  # policies that decide after every answer, and depend on the prices
 UNPRICED = ("fixed", "random", "agreement", "thresholds")  # policies that need no price of an error
 
 
-class Cascade(Promises, StepByStep, Live, Rounds):
+class Cascade(Promises, StepByStep, Cascading, Live, Rounds):
     """Stages of increasing cost whose answers are never checked; learns at which one to stop.
 
     A sample goes through the stages in order up to the one the policy chose, and the answer is that of the last
@@ -260,7 +250,6 @@ class Cascade(Promises, StepByStep, Live, Rounds):
                 policy = default_policy(
                     K, label is not None or label_price is not None, code.metric is not None
                 )
-            check_name(policy)
             self._source = None if label is None else LabelSource("label", label)
             price = label_price_of(policy, label, label_price, terms.error_cost, options)
             game, costs = CascadeGame(K, code, limit, label is not None, price), terms.costs
@@ -277,7 +266,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             self._check_metric("metric" if loss is None else "loss", code.metric, compare)
         if game.moves:
             self._core.counts = Counts.of(K, moved=True)
-        self._unready = game.label_price is not None or self._stages[0].elsewhere
+        self._unready = game.label_price is not None or (within and self._stages[0].elsewhere)
         self._unready = self._unready or any(stage.asynchronous for stage in self._stages)
         known = self._core.driver.origin.name
         # one that learns where to stop
@@ -360,10 +349,6 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         record = game.record(int(id), core.run(core.ledger.decided, id), given, core.terms, ())
         return self._wants(record)
 
-    def _wants(self, record: RoundRecord) -> bool:
-        wants = self._game.wants
-        return wants is not None and bool(self._core.run(wants, record, self._core.rng))
-
     def feedback(self, id: int, outputs: Sequence[Any], label: Any = NO_LABEL) -> str:
         """Learn the outputs of stages 0, ..., arm of a decision. Feedback may come at any time and in any order.
 
@@ -390,61 +375,6 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         if self._journal is not None:
             self._wait()
         return settled
-
-    def feedback_pairs(
-        self,
-        id: int,
-        differ: Sequence[tuple[int, int]],
-        *,
-        far: Sequence[float] | None = None,
-        costs: Sequence[float] | None = None,
-        label: Any = None,
-        digest: str | None = None,
-    ) -> str:
-        """Learn comparisons that were made elsewhere. Feedback may come at any time and in any order.
-
-        Parameters
-        ----------
-        id : integer
-            The id of the decision.
-        differ : pairs (i, j), i < j <= arm
-            The stages whose answers differed.
-        far : numbers from 0 to 1, optional
-            For a cascade with a ``metric``, instead of ``differ`` (which must then be empty): how far apart the pairs
-            (0, 1), (0, 2), ..., (1, 2), ... are. USS-mean learns them as they are; others sample from them.
-        costs : numbers >= 0, one per stage called, optional
-            What the calls cost, if it differs from the stated costs.
-        label : bools, one per stage called, or `Costed` of them, optional
-            Which of the answers are right according to a bought label; for a policy that wanted it.
-        digest : string, optional
-            Distinguishes a repeated answer from a conflict; made from the comparisons if left out.
-
-        Draws, counts and result are the same as for `feedback` with such outputs. Return "accepted" or "duplicate", or
-        raise as `feedback` does.
-        """
-        self._offer("feedback_pairs")
-        core = self._core
-        differ = sorted_pairs(differ)
-        content = content_of_pairs(digest, differ, far, costs, label)
-        arm = core.awaited(id, content)
-        settled = "duplicate"
-        if arm is not None:
-            record = self._game.record_of_pairs(int(id), arm, core.terms, content, differ, far, costs)
-            if label is not None:
-                self._add_label(record, Bought.of(label, arm))
-            settled = core.settle(record)
-        self._wait()
-        return settled
-
-    def _add_label(self, record: RoundRecord, label: Any) -> None:
-        """Add a label to a record, if the policy wants it."""
-        if self._game.wants is None:
-            words = f"label goes with a policy that buys labels, such as Q-USS, not with {self._label}"
-            raise Refused(words, "wrong_label")
-        if not self._wants(record):
-            words = f"label must be given only when wants_label says so, got {short(label)}"
-            raise Refused(words, "wrong_label")
-        self._game.labelled(record, label)
 
     def _buy(self, record: RoundRecord, label: Any) -> None:
         self._add_label(record, label)
@@ -498,34 +428,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         self._alter("warm", warm_body(found), call)
         return len(found)
 
-    def recost(self, stage_costs: Any, error_cost: float | None = None) -> None:
-        """Continue with new prices; the counts stay. ``error_cost`` stays as it is if left out.
-
-        Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-WD,
-        USS-mean, USS-PD, USS-PD-TS, Fixed, Random, and for those that decide after every answer, which keep what they
-        need to learn again. Other policies raise ValueError, and nothing has changed.
-        """
-        terms = self._core.terms
-        error = self._stated_prices()[1] if error_cost is None else error_cost
-        body = prices_body(stage_costs, 1.0 if error is None else error, terms)
-        if error is None:
-            body["error_cost"] = None
-        if not getattr(self._core.driver.policy, "recostable", False):
-            raise Refused(f"recost is not for {self._label}: what it has learned depends on the costs")
-        self._alter("recost", body)
-
-    def _stated_prices(self) -> tuple[list[float], float | None]:
-        terms: Terms = self._core.terms
-        return terms.prices, terms.error_cost if terms.promise is None else terms.promise.error_cost
-
     # -- what was learned
-
-    def settled(self) -> int:
-        """Return the stage at which the policy would stop now if its mean estimates were exact.
-
-        With a policy that decides after every answer, the stage at which most rounds stopped.
-        """
-        return self._core.view(lambda view: settled_at(view, self._game.stepwise))
 
     def report(self) -> CascadeReport:
         """Return what was seen, spent and saved so far; ``print`` it for a table.
@@ -594,14 +497,12 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         it costs 0 to 0 per round more than the cheapest stage (95 % confidence)
           against stage 0: -11.64 to -6.283, by labels
         """
-        samples = Rows(items, "items")
-        if self._game.stepwise:
-            return self._audit_rule(samples, truth, alpha, arm)
+        samples, stepwise = Rows(items, "items"), self._game.stepwise
         self._refuse_asynchronous()
-        self._refuse_elsewhere()
+        self._refuse_elsewhere("audit_outputs()" if stepwise else "decide() and feedback(), not a call")
         chosen = self._audited(arm, samples.size)
         ask, level = teller(samples, truth), fraction("alpha", alpha)  # before any call is paid for
-        outputs = run_stages(samples, self._stages[: chosen + 1])
+        outputs = run_stages(samples, self._stages[: chosen + 1], alone=stepwise)
         calls = add_up(add_up(costs_of(seen, self._core.terms.prices)) for seen in outputs)
         return self._audit(outputs, ask, level, chosen, calls)
 
@@ -612,73 +513,41 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         sequence of labels, or a callable that takes the number of a row. With a policy that decides after every answer,
         each row has the outputs of all stages, `Scored` where there are scores.
         """
-        if self._game.stepwise:
-            rows = all_rows(outputs, len(self._stages))
-            self._check_audit(len(rows), alpha, arm)
-            return self._examine(rows, teller(Rows(range(len(rows))), truth), alpha)
         size = Rows(outputs, "outputs").size
         chosen = self._audited(arm, size)
-        rows = rows_up_to(outputs, chosen, len(self._stages), self._noun)
+        K = len(self._stages)
+        rows = all_rows(outputs, K) if self._game.stepwise else rows_up_to(outputs, chosen, K, self._noun)
         return self._audit(rows, teller(Rows(range(size)), truth), alpha, chosen, 0.0)
 
-    def _audit(self, outputs: list[list[Any]], ask: Any, alpha: float, arm: int, calls: float) -> Audit:
-        view = self._core.view(lambda view: view)
-        price = self._game.label_price or 0.0
-        found = audit_stage(outputs, ask, alpha, arm, calls, self._game.code, price, view)
+    def _audit(self, outputs: list[list[Any]], ask: Any, alpha: float, arm: int, calls: float) -> Any:
+        core, code = self._core, self._game.code
+        if self._game.stepwise:
+            policy, rng = core.view(lambda view: (copy.deepcopy(view.policy), copy.deepcopy(core.rng)))
+            rule = audit_rule(outputs, ask, alpha, code, policy, rng, core.terms)
+            return replace(rule, words=self._words, spent=calls)
+        view, price = core.view(lambda view: view), self._game.label_price or 0.0
+        found = audit_stage(outputs, ask, alpha, arm, calls, code, price, view)
         return replace(found, words=self._words)
 
     def _audited(self, arm: int | None, items: int) -> int:
-        """Return the stage to audit."""
+        """Return the stage to audit; where a rule is audited, the last."""
+        last = len(self._stages) - 1
+        if self._game.stepwise:
+            if arm is not None:
+                raise ValueError(f"arm must be left out: {self._label} is compared with all of them")
+            if items < 2:
+                raise ValueError(f"items must be at least two samples, got {items}")
+            return last
         if self._game.code.metric is not None:
             instead = ": use calibration" if isinstance(self._game.code.metric, Squared) else ""
             raise ValueError(f"an audit is for labels, not for answers compared by a metric{instead}")
-        chosen = self._mostly_used() if arm is None else integer("arm", arm, 0, len(self._stages) - 1)
+        stops = self._core.view(lambda view: view.counts.stops)
+        if arm is None and not any(stops):
+            raise ValueError("arm must be given, because no round was learned yet")
+        chosen = int(np.argmax(stops)) if arm is None else integer("arm", arm, 0, last)
         if chosen > 0 and not items:
             raise ValueError("items must be at least one sample, got none")
         return chosen
-
-    def _mostly_used(self) -> int:
-        stops = self._core.view(lambda view: view.counts.stops)
-        if not any(stops):
-            raise ValueError("arm must be given, because no round was learned yet")
-        return int(np.argmax(stops))
-
-    def calibration(self, items: Any, truth: Any, alpha: float = 0.05) -> Calibration:
-        """Tell from labels how far the last stage is from calibrated, for ``loss="squared"``.
-
-        Parameters
-        ----------
-        items : samples
-            Fresh ones, drawn like future samples. All stages are run on each of them, and nothing is learned.
-        truth : numbers, one per item
-        alpha : number between 0 and 1
-            How often the intervals may miss the truth.
-        """
-        self._refuse_asynchronous()
-        self._refuse_elsewhere("weakfeedback.cascade.movement.calibration()")
-        return calibrated(Rows(items, "items"), truth, alpha, self._stages, self._game.code)
-
-    def _audit_rule(self, samples: Rows, truth: Any, alpha: float, arm: Any) -> RuleAudit:
-        self._refuse_elsewhere("audit_outputs()")
-        self._refuse_asynchronous()
-        self._check_audit(samples.size, alpha, arm)  # before any call is paid for
-        ask = teller(samples, truth)
-        rows = run_stages(samples, self._stages, alone=True)
-        spent = add_up(add_up(costs_of(row, self._core.terms.prices)) for row in rows)
-        return replace(self._examine(rows, ask, alpha), spent=spent)
-
-    def _check_audit(self, items: int, alpha: float, arm: Any) -> None:
-        if arm is not None:
-            raise ValueError(f"arm must be left out: {self._label} is compared with all of them")
-        if items < 2:
-            raise ValueError(f"items must be at least two samples, got {items}")
-        fraction("alpha", alpha)
-
-    def _examine(self, rows: list[list[Any]], ask: Any, alpha: float) -> RuleAudit:
-        core = self._core
-        policy, rng = core.view(lambda view: (copy.deepcopy(view.policy), copy.deepcopy(core.rng)))
-        found = audit_rule(rows, ask, alpha, self._game.code, policy, rng, core.terms)
-        return replace(found, words=self._words)
 
     def explain(self, id: int) -> str:
         """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded.
@@ -698,7 +567,8 @@ class Cascade(Promises, StepByStep, Live, Rounds):
 
     def _refuse_call(self, awaits: bool) -> None:
         by_hand = "begin() and tell()" if self._game.stepwise else "decide() and feedback()"
-        self._refuse_elsewhere(f"{by_hand}, not a call")
+        if awaits or self._game.stepwise:
+            self._refuse_elsewhere(f"{by_hand}, not a call")
         if not awaits:
             self._refuse_asynchronous()
         if self._game.wants is not None and self._source is None:
@@ -748,16 +618,3 @@ def checked_terms(stage_costs: Any, error_cost: Any, size: int, combine: Any, co
     terms = terms_of(stage_costs, error_cost, size, combine is not None)
     check_functions(combine=combine, compare=compare)
     return terms
-
-
-def settled_at(view: View, stepwise: bool) -> int:
-    """Return the stage at which a cascade would stop by the means of what it has seen."""
-    guess = getattr(view.policy, "best_guess", None)
-    if callable(guess):
-        return int(guess())
-    counts = view.counts
-    if stepwise:
-        return int(np.argmax(counts.stops))
-    if counts.moved is not None:
-        return first_passing(view.terms.costs, counts.moved.means(counts.compared))
-    return stop_by_means(view.terms.costs, counts.differed, counts.compared)

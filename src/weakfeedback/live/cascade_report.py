@@ -22,7 +22,6 @@ from weakfeedback.live.report import (
     counted,
     disagreements,
     percent,
-    wilson,
 )
 from weakfeedback.stats import add_up
 from weakfeedback.words import STAGES, Words
@@ -215,10 +214,7 @@ def make_report(view: View, game: Any, label: str, words: Words, chained: bool =
         extra = add_up(stops * limit for stops, limit in zip(tally.stops, limits))
         saved = tally.alone - tally.spent
         net = saved - extra * error_cost, saved + extra * error_cost
-    if moved is None:
-        disagreement, intervals = disagreements(tally.differed, compared)
-    else:
-        disagreement, intervals = moved.intervals(compared)
+    disagreement, intervals = disagreements(K, tally.seen_of)
     return CascadeReport(
         policy=label,
         stage_costs=stage_costs.copy(),
@@ -245,28 +241,22 @@ def make_report(view: View, game: Any, label: str, words: Words, chained: bool =
 
 def explanation(id: int, arm: int, counts: Counts, terms: Terms, policy: str, how: str, words: Words) -> str:
     """Explain the choice of a stage from counts and prices at that time, and ``how`` the policy decides."""
-    differed, compared, moved = counts.differed, counts.compared, counts.moved
-
-    def limits(i: int, j: int) -> tuple[float, float]:
-        tries = int(compared[i, j])
-        return wilson(int(differed[i, j]), tries) if moved is None else moved.seen(i, j, tries)[1:]
+    differed, compared, apart = counts.differed, counts.compared, counts.moved is not None
 
     def pressure(i: int, j: int) -> float:
-        return limits(i, j)[1] - needed_share(terms, i, j)
+        return counts.seen_of(i, j)[2] - needed_share(terms, i, j)
 
     def sentence(i: int, j: int) -> str:
         needed, tries = needed_share(terms, i, j), int(compared[i, j])
-        low, high = limits(i, j)
-        if moved is None:
-            count = int(differed[i, j])
-            share = f"differed {count} of {tries} times, {percent(count / tries)}" if tries else ""
-            seen = f"{share or 'differed in no comparison yet, unknown'} {between((low, high))}"
+        mean, low, high = counts.seen_of(i, j)
+        if apart:
+            seen = f"were {mean:.3g} apart on average in {counted(tries, 'comparison')}" if tries else ""
+            seen = f"{seen or 'were never compared, unknown'} ({low:.3g} to {high:.3g})"
         else:
-            mean = moved.seen(i, j, tries)[0]
-            apart = f"were {mean:.3g} apart on average in {counted(tries, 'comparison')}" if tries else ""
-            seen = f"{apart or 'were never compared, unknown'} ({low:.3g} to {high:.3g})"
-        verdict = _verdict(low, high, needed, moved is not None)
-        going = going_on(words, terms, i, j, moved is not None)
+            seen = f"differed {differed[i, j]} of {tries} times, {percent(mean)}" if tries else ""
+            seen = f"{seen or 'differed in no comparison yet, unknown'} {between((low, high))}"
+        verdict = _verdict(low, high, needed, apart)
+        going = going_on(words, terms, i, j, apart)
         return f"{going}; {words.pair(i, j)} {seen}: {verdict}."
 
     K = len(terms.prices)

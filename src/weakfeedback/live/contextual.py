@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.cascade.movement import Calibration
 from weakfeedback.live.answers import (
     Comparer,
     Metric,
@@ -15,18 +14,16 @@ from weakfeedback.live.answers import (
     content_of,
     freeze,
     output_list,
-    sorted_pairs,
 )
-from weakfeedback.live.audits import calibrated
-from weakfeedback.live.cascade import checked_terms, settled_at
+from weakfeedback.live.cascade import checked_terms
+from weakfeedback.live.cascading import Cascading
 from weakfeedback.live.context_report import ContextualReport, context_explanation, make_context_report
 from weakfeedback.live.contexts import Contexts
 from weakfeedback.live.core import PENDING_LIMIT
 from weakfeedback.live.driver import Interpreted
-from weakfeedback.live.errors import Refused
 from weakfeedback.live.form import Form
-from weakfeedback.live.games.cascade import Answer, Counts, Decision, Terms, prices_body
-from weakfeedback.live.games.comparing import content_of_pairs, warm_body
+from weakfeedback.live.games.cascade import Answer, Counts, Decision
+from weakfeedback.live.games.comparing import warm_body
 from weakfeedback.live.games.contextual import Context, ContextualGame, default_policy
 from weakfeedback.live.live import Live
 from weakfeedback.live.numbers import check_metric, loss_of
@@ -39,7 +36,7 @@ from weakfeedback.validate import brief, integer, number
 KEEP = 5000  # default number of observations
 
 
-class ContextualCascade(Live, Rounds):
+class ContextualCascade(Cascading, Live, Rounds):
     """Stages of increasing cost whose answers are never checked; learns for which samples to stop at which one.
 
     As `Cascade`, but how often two stages differ may depend on the sample. It is estimated for each pair of stages by
@@ -223,30 +220,6 @@ class ContextualCascade(Live, Rounds):
         self._wait()
         return settled
 
-    def feedback_pairs(
-        self,
-        id: int,
-        differ: Sequence[tuple[int, int]],
-        *,
-        far: Sequence[float] | None = None,
-        costs: Sequence[float] | None = None,
-        label: Any = None,
-        digest: str | None = None,
-    ) -> str:
-        """Learn comparisons that were made elsewhere, as `Cascade.feedback_pairs`; without labels."""
-        differ, core = sorted_pairs(differ), self._core
-        content = content_of_pairs(digest, differ, far, costs, label)
-        decided = core.awaited(id, content)
-        settled = "duplicate"
-        if decided is not None:
-            record = self._game.record_of_pairs(int(id), decided, core.terms, content, differ, far, costs)
-            if label is not None:
-                words = f"label goes with a policy that buys labels, such as Q-USS, not with {self._label}"
-                raise Refused(words, "wrong_label")
-            settled = core.settle(record)
-        self._wait()
-        return settled
-
     def warm_start(self, X: Any, outputs: Any) -> int:
         """Learn from logs in which all stages ran: ``outputs`` has a row of K labels per context in X.
 
@@ -258,17 +231,6 @@ class ContextualCascade(Live, Rounds):
         body = {**warm_body(found), "phi": [phi.tolist() for _, phi in contexts], "inputs": inputs}
         self._alter("warm", body, call)
         return len(found)
-
-    def recost(self, stage_costs: Any, error_cost: float) -> None:
-        """Continue with new prices; the counts stay. See `Cascade.recost`."""
-        body = prices_body(stage_costs, error_cost, self._core.terms)
-        if not getattr(self._core.driver.policy, "recostable", False):
-            raise Refused(f"recost is not for {self._label}: what it has learned depends on the costs")
-        self._alter("recost", body)
-
-    def _stated_prices(self) -> tuple[list[float], float]:
-        terms: Terms = self._core.terms
-        return terms.prices, terms.error_cost
 
     # -- contexts
 
@@ -306,10 +268,6 @@ class ContextualCascade(Live, Rounds):
 
     # -- what was learned
 
-    def settled(self) -> int:
-        """Return the stage at which the policy would stop now if its mean estimates were exact."""
-        return self._core.view(lambda view: settled_at(view, False))
-
     def report(self) -> ContextualReport:
         """Return what was seen, spent and saved so far; ``print`` it for a table."""
         return self._core.view(lambda view: make_context_report(view, self._game, self._label, self._words))
@@ -317,12 +275,6 @@ class ContextualCascade(Live, Rounds):
     def certificate(self, alpha: float = 0.05) -> None:
         """Not available: which samples were compared depends on the samples, so nothing is proved for all of them."""
         self._offer("certificate")
-
-    def calibration(self, items: Any, truth: Any, alpha: float = 0.05) -> Calibration:
-        """Tell from labels how far the last stage is from calibrated, as `Cascade.calibration`: over all contexts."""
-        self._refuse_asynchronous()
-        self._refuse_elsewhere("weakfeedback.cascade.movement.calibration()")
-        return calibrated(Rows(items, "items"), truth, alpha, self._stages, self._game.code)
 
     def explain(self, id: int) -> str:
         """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""

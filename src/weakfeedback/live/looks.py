@@ -102,9 +102,13 @@ class Looks:
         """Return the context of a request; nothing if nothing is said of it."""
         if context is None and prices is None:
             return ()
+        return (self._looking("context").request_of(context, prices),)
+
+    def _looking(self, what: str) -> ContextRouterGame:
+        """Return the game of a router with features; refuse ``what`` is for one to any other."""
         if not isinstance(self._game, ContextRouterGame):
-            raise Refused(f"context is for a router with context=[...], not for {self._label}")
-        return (self._game.request_of(context, prices),)
+            raise Refused(f"{what} is for a router with context=[...], not for {self._label}")
+        return self._game
 
     def _requests(self, contexts: Any, size: int) -> list[tuple[Any, ...]] | None:
         """Return the contexts of a batch, None if nothing is said of them."""
@@ -138,18 +142,14 @@ class Looks:
         >>> print(router.yields([["a", "b"]] * 40, ["a", "b", "c", "d"] * 10))
         models 0 and 1: 40 labelled disagreements, the dearer right in 10, the cheaper in 10: yield 0.00 (-0.22 to 0.22)
         """
-        if not isinstance(self._game, ContextRouterGame):
-            raise Refused(f"yields is for a router with context=[...], not for {self._label}")
-        found = counted_yields(
-            outputs, truth, integer("labels", labels, 1), alpha, len(self._stages), self._game.code.compare
-        )
+        compare, most = self._looking("yields").code.compare, integer("labels", labels, 1)
+        found = counted_yields(outputs, truth, most, alpha, len(self._stages), compare)
         self.take_yields(found)
         return found
 
     def take_yields(self, found: Yields) -> None:
         """Decide with these yields from now on."""
-        if not isinstance(self._game, ContextRouterGame):
-            raise Refused(f"yields is for a router with context=[...], not for {self._label}")
+        self._looking("yields")
         body = {name: getattr(found, name).tolist() for name in ("labels", "better", "worse")}
         self._alter("yields", body)  # type: ignore[attr-defined]
 

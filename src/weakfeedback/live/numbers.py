@@ -137,16 +137,6 @@ class Moved(NamedTuple):
         found: np.ndarray = np.where(compared > 1, self.total / np.maximum(compared, 1), math.inf)
         return found
 
-    def intervals(self, compared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean distance of each pair, NaN if never compared, and 95 % intervals; both symmetric."""
-        size = len(self.total)
-        means, ends = np.zeros((size, size)), np.zeros((size, size, 2))
-        for i in range(size):
-            for j in range(i + 1, size):
-                means[i, j], *ends[i, j] = self.seen(i, j, int(compared[i, j]))
-                means[j, i], ends[j, i] = means[i, j], ends[i, j]
-        return means, ends
-
     def seen(self, i: int, j: int, tries: int) -> tuple[float, float, float]:
         """Return the mean distance of a pair and a 95 % interval, (0, 1) before two comparisons."""
         if tries == 0:

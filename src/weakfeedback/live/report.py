@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import combinations
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,7 +32,9 @@ class Report:
     drawn: ClassVar[str] = ""
     rare: ClassVar[tuple[str, ...]] = ()
 
-    def to_frame(self) -> pd.DataFrame:
+    # A class that is none, as classes are at most two deep, may borrow these methods.
+
+    def to_frame(self: Any) -> pd.DataFrame:
         """Return a table with a row per stage, model or arm.
 
         Intervals are two columns, with ``_low`` and ``_high``. What is said of the step from a stage to the next stands
@@ -52,7 +55,7 @@ class Report:
         names = getattr(self, "names", None) or getattr(self, "words", STAGES).names or range(size)
         return pd.DataFrame(found, index=pd.Index(list(names), name=self.row))
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self: Any, ax: Axes | None = None) -> Axes:
         """Draw a bar for each stage, model or arm: how often it answered or was played, or what it got."""
         from weakfeedback.figures import plot_bars
 
@@ -61,14 +64,14 @@ class Report:
             [str(name) for name in values.index], values, self.row, self.drawn.replace("_", " "), ax
         )
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self: Any) -> str:
         from html import escape
 
         words, _, _ = str(self).partition("\n\n")
         table = self.to_frame().to_html(float_format=lambda value: f"{value:.4g}")
         return f"<p>{escape(words).replace(chr(10), '<br>')}</p>{table}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self: Any) -> dict[str, Any]:
         """Return everything as JSON data: arrays are lists, NaN and infinity are None.
 
         What does not concern the object, such as conversations where there were none, is left out.
@@ -114,16 +117,20 @@ def wilson(count: float, tries: float) -> tuple[float, float]:
     return (0.0 if count == 0 else middle - half), (1.0 if count == tries else middle + half)
 
 
-def disagreements(differed: np.ndarray, compared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return how often the pairs i < j differed, NaN if never compared, and the Wilson intervals; both symmetric."""
-    size = len(differed)
-    shares, intervals = np.zeros((size, size)), np.zeros((size, size, 2))
-    for i in range(size):
-        for j in range(i + 1, size):
-            count, tries = int(differed[i, j]), int(compared[i, j])
-            shares[i, j] = shares[j, i] = count / tries if tries else math.nan
-            intervals[i, j] = intervals[j, i] = wilson(count, tries)
-    return shares, intervals
+def share_of(count: int, tries: int) -> tuple[float, float, float]:
+    """Return a share, NaN if there were no tries, and the ends of its Wilson interval."""
+    return count / tries if tries else math.nan, *wilson(count, tries)
+
+
+def disagreements(
+    size: int, seen: Callable[[int, int], tuple[float, float, float]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what is ``seen`` of all pairs i < j, and the intervals; both symmetric."""
+    means, intervals = np.zeros((size, size)), np.zeros((size, size, 2))
+    for i, j in combinations(range(size), 2):
+        means[i, j], *intervals[i, j] = seen(i, j)
+        means[j, i], intervals[j, i] = means[i, j], intervals[i, j]
+    return means, intervals
 
 
 def against_last(words: Words, spent: float, alone: float, saved: float) -> str:

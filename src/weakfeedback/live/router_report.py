@@ -9,7 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weakfeedback.live.games.router import Known, RouterCounts
-from weakfeedback.live.report import Report, against_last, between, columns, counted, disagreements, percent
+from weakfeedback.live.report import (
+    Report,
+    against_last,
+    between,
+    columns,
+    counted,
+    disagreements,
+    percent,
+    share_of,
+)
 from weakfeedback.routing.tails import below, mean_excess
 from weakfeedback.words import MODELS, Words
 
@@ -128,7 +137,9 @@ def make_router_report(
     words: Words = MODELS,
 ) -> RouterReport:
     """Return the report from the counts."""
-    disagreement, intervals = disagreements(tally.differed, tally.compared)
+    disagreement, intervals = disagreements(
+        len(prices), lambda i, j: share_of(int(tally.differed[i, j]), int(tally.compared[i, j]))
+    )
     bound = math.inf
     if hasattr(policy, "overspend") and hasattr(policy, "allowance"):
         bound = (1.0 + policy.overspend) * tally.alone + policy.allowance * tally.allowed

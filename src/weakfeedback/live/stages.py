@@ -57,6 +57,12 @@ class Elsewhere:
     def __init__(self, index: int) -> None:
         self.index = index
 
+    def one(self, *_: Any) -> Any:
+        """Raise: the stage runs elsewhere."""
+        raise ValueError("the stages run elsewhere: use decide() and feedback()")
+
+    many = one
+
 
 class Stage:
     """One stage of a cascade, or one model of a router; ``noun`` says which.

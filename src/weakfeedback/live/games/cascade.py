@@ -51,6 +51,7 @@ from weakfeedback.live.numbers import (
     read_number,
     restored_moved,
 )
+from weakfeedback.live.report import share_of
 from weakfeedback.live.stages import make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.stats import add_up
@@ -183,6 +184,13 @@ class Counts(NamedTuple):
     def rounds(self) -> int:
         """The number of rounds."""
         return sum(self.stops)
+
+    def seen_of(self, i: int, j: int) -> tuple[float, float, float]:
+        """Return how often, or how far, two stages i < j differed, NaN if never compared, and a 95 % interval."""
+        tries = sum(self.seen[j:])
+        return (
+            share_of(int(self.differed[i, j]), tries) if self.moved is None else self.moved.seen(i, j, tries)
+        )
 
     def after_round(
         self, arm: int, differ: np.ndarray | None, cost: float, saved: float, alone: float

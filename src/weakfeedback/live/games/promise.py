@@ -230,40 +230,33 @@ class PromiseCounts(NamedTuple):
     @classmethod
     def from_state(cls, state: Any) -> PromiseCounts:
         """Return the counts that gave ``state``, or raise `StateError`."""
-        caps = list(Second().caps)
-        if isinstance(state, dict):
-            state = {"shadow_from": 0, "risk_since": 0, **state}  # counts of before hold none
-            caps = state.pop("second_most", caps)
         numbers = ("blind", "safe_since", "shadow_from", "risk_since")
-        require(
-            "the promise's counts", state, {"groups": list, "second": list, **dict.fromkeys(numbers, int)}
-        )
-        groups, second = state["groups"], state["second"]
-        sound = (
-            len(groups) <= BUCKETS
-            and len(second) == len(Second._fields) - 1
-            and isinstance(caps, list)
-            and len(caps) == UPPER.size
-            and min([state[name] for name in numbers]) >= 0
-        )
-        sound = sound and isinstance(second[-1], list) and len(second[-1]) == LOWER.size
-        for row in (
-            [*([*one[1:]] for one in groups if isinstance(one, list)), second[:-1], second[-1], caps]
-            if sound
-            else ()
-        ):
-            sound = sound and all(type(value) in (int, float) and 0 <= value < math.inf for value in row)
-        sound = sound and all(
-            isinstance(one, list)
-            and len(one) == 1 + len(Share._fields)
-            and isinstance(one[0], (str, type(None)))
-            for one in groups
-        )
-        if not sound:
+        if isinstance(state, dict):  # counts of before hold less
+            state = {"shadow_from": 0, "risk_since": 0, "second_most": list(Second().caps), **state}
+        lists = dict.fromkeys(("groups", "second", "second_most"), list)
+        require("the promise's counts", state, {**lists, **dict.fromkeys(numbers, int)})
+        try:
+            *second, bets = state["second"]
+            lasting = _amounts(bets, LOWER.size), _amounts(state["second_most"], UPPER.size)
+            told = Second._make([*_amounts(second, len(Second._fields) - 2), *lasting])
+            groups = tuple(
+                (name, Share(*_amounts(row, len(Share._fields)))) for name, *row in state["groups"]
+            )
+            sound = all(isinstance(name, (str, type(None))) for name, _ in groups)
+            _amounts([state[name] for name in numbers], len(numbers))
+        except (TypeError, ValueError):
+            sound = False
+        if not sound or len(groups) > BUCKETS:
             raise StateError("the counts of the promise are damaged")
-        made = tuple((one[0], Share(*one[1:])) for one in groups)
-        told = Second._make([*second[:-1], tuple(second[-1]), tuple(caps)])
-        return cls(made, state["blind"], state["safe_since"], state["shadow_from"], told, state["risk_since"])
+        return cls(groups, second=told, **{name: state[name] for name in numbers})
+
+
+def _amounts(values: Any, size: int) -> tuple[Any, ...]:
+    """Return so many numbers from 0 on, or raise ValueError."""
+    fits = isinstance(values, list) and len(values) == size
+    if not fits or not all(type(value) in (int, float) and 0 <= value < math.inf for value in values):
+        raise ValueError(f"{size} numbers from 0 on are missing")
+    return tuple(values)
 
 
 UNTOLD = object()  # in place of a label that was compared elsewhere
