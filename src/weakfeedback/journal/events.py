@@ -151,7 +151,7 @@ def checksum(*columns: object) -> str:
 
 def row_of(learner: int, event: Event) -> Row:
     """Return the row that stores ``event``; ValueError or TypeError if it could not be stored or read back."""
-    return make_row(learner, event.seq, event.at, event.kind, event.decision, event.key, event.body)
+    return make_row(learner, *event)
 
 
 def make_row(

@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 
 from weakfeedback._version import __version__
 from weakfeedback.journal.events import JournalError, OwnershipLost, Row, StoreUnavailable
-from weakfeedback.journal.owner import check_process
 from weakfeedback.journal.session import (
     connect,
     line_of,
@@ -121,26 +120,12 @@ class PostgresStore(SqlStore):
         shared: str | None = None,
         lenient: bool = False,
     ) -> "PostgresStore":
-        """Open the store in the database at ``url``; this process owns it until ``close`` or until its session ends.
+        """Open the store in the database at ``url``, as `open_store` does; its ownership ends with the session, too.
 
-        Arguments:
-            url: ``postgresql://user@host/database``; the schema is the first one of the search path, which
-                ``?options=-csearch_path%3Dteam`` sets. The password comes from the variable
-                WEAKFEEDBACK_STORE_PASSWORD, or from a service or password file; never from the address.
-            read_only: only read; needs no lock, so a store in use can be read.
-            create: create the tables, and the schema, if they are missing.
-            wait: if another session owns the store, wait as a standby until it is free.
-            stop: called now and then while waiting; True ends the wait with OwnedElsewhere.
-            shared: share the store with other sessions, as the process that is reached at this address. Each owns
-                the shards that it takes, none at first; see `Shards`.
-            lenient: set a learner ``apart`` that lacks events instead of refusing the store.
-
-        Raises:
-            OwnedElsewhere: another session owns it, or shares it.
-            JournalError: the schema is not a store, is damaged, or is of a later version; or the session is shared,
-                as behind a transaction pooler.
-            StoreUnavailable: the server cannot be reached or refuses.
-            FileNotFoundError: there is no store, and ``create`` is False.
+        The schema is the first one of the search path, which ``?options=-csearch_path%3Dteam`` sets. The password comes
+        from the variable WEAKFEEDBACK_STORE_PASSWORD, or from a service or password file; never from the address. A
+        store is also refused if its session is shared, as behind a transaction pooler. One that is ``shared`` owns the
+        shards that it takes, none at first; see `Shards`.
         """
         options, place = parsed(url)
         connection = connect(options, place, read_only)
@@ -169,12 +154,8 @@ class PostgresStore(SqlStore):
             raise
         return store
 
-    def close(self) -> None:
-        """Record the last event, release the lock and end the session. Closing twice is fine."""
-        check_process(self._pid)
-        self._turn.run(self._close)
-
     def _close(self) -> None:
+        """Record the last event, release the lock and end the session."""
         connection = self._connection
         if connection is None:
             return

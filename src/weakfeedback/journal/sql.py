@@ -124,8 +124,13 @@ class SqlStore(ABC):
         """Return one line for each problem that the database reports about itself."""
 
     @abstractmethod
+    def _close(self) -> None:
+        """Release what the store holds, unless that was done."""
+
     def close(self) -> None:
-        """Release the store. Closing twice is fine."""
+        """Record the last events and release the store. Closing twice is fine."""
+        check_process(self._pid)
+        self._turn.run(self._close)
 
     def __enter__(self) -> Self:
         return self

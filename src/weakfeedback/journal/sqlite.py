@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 from weakfeedback._version import __version__
 from weakfeedback.journal.events import JournalError, OwnedElsewhere, Row, StoreDamaged, StoreUnavailable
-from weakfeedback.journal.owner import Owner, check_process
+from weakfeedback.journal.owner import Owner
 from weakfeedback.journal.sql import SqlStore, Tails, check_schema, no_learner, refused
 
 T = TypeVar("T")
@@ -99,18 +99,10 @@ class SqliteStore(SqlStore):
         create: bool = True,
         lenient: bool = False,
     ) -> "SqliteStore":
-        """Open the store in ``path``; this process owns it until ``close``.
+        """Open the store in ``path``, a file on a local disk, as `open_store` does.
 
-        Arguments:
-            path: a file on a local disk; ``path.lock`` beside it is the lock file, which is never removed.
-            read_only: only read; needs no lock, so a store in use can be read.
-            create: create the file if it is missing, readable only by its owner.
-            lenient: set a learner ``apart`` that lacks events instead of refusing the store.
-
-        Raises:
-            OwnedElsewhere: this or another process has it open, or it was open when this process was forked.
-            JournalError: the file is not a store, is damaged, is of a later version, or is on a network file system.
-            FileNotFoundError: it does not exist, and ``create`` is False.
+        ``path.lock`` beside it is the lock file, which is never removed. A new file is readable only by its owner.
+        A file is also refused that is on a network file system, or was open when this process was forked.
         """
         file = Path(os.path.realpath(path))
         owner, connection, store = None, None, None
@@ -145,12 +137,8 @@ class SqliteStore(SqlStore):
             raise
         return store
 
-    def close(self) -> None:
-        """Write the rest of the log into the file, and release the lock. Closing twice is fine."""
-        check_process(self._pid)
-        self._turn.run(self._close)
-
     def _close(self) -> None:
+        """Write the rest of the log into the file, and release the lock."""
         connection = self._connection
         if connection is None:
             return
@@ -176,7 +164,6 @@ class SqliteStore(SqlStore):
         return self._connection
 
     def _transaction(self, work: Callable[[], T], sync: bool = True) -> T:
-        """Run ``work`` in a transaction: all or nothing."""
         database = self._prepare_to_write(sync)
         try:
             database.execute("BEGIN IMMEDIATE")
@@ -224,8 +211,8 @@ class SqliteStore(SqlStore):
         found = [row[0] for row in self._all("PRAGMA integrity_check(20)")]
         return [f"{self.place}: {words}" for words in found if words != "ok"]
 
-    def _translated(self, problem: Exception) -> Exception:
-        return _translated(self.path, problem) if isinstance(problem, sqlite3.Error) else problem
+    def _translated(self, problem: Any) -> Exception:
+        return _translated(self.path, problem)
 
     def _check_place(self) -> None:
         """Check that neither file was removed or replaced, which would lose everything written."""
@@ -445,7 +432,7 @@ def _connect(file: Path, read_only: bool) -> sqlite3.Connection:
     try:
         connection.execute("SELECT 1 FROM sqlite_master").fetchall()
     except sqlite3.OperationalError:
-        log = file.with_name(file.name + "-wal")
+        log = _log_of(file)
         if log.exists() and log.stat().st_size > 0:
             connection.close()
             raise

@@ -49,7 +49,6 @@ from weakfeedback.live.games.cascade import (
     Counts,
     Decision,
     RoundRecord,
-    Terms,
     default_policy,
     terms_of,
 )
@@ -222,7 +221,8 @@ class Cascade(Promises, StepByStep, Cascading, Live, Rounds):
         K = len(self._stages)
         chosen = {"reference": reference, "sure": sure, "shadow": shadow, "groups": groups}
         chosen |= {"background": background, "self_check": self_check}
-        counts, terms = Counts.of(K), checked_terms(stage_costs, 1.0, K, combine, compare)
+        counts, terms = Counts.of(K), terms_of(stage_costs, 1.0, K, combine is not None)
+        check_functions(combine=combine, compare=compare)
         if promises:
             promised = promise_of(K, self._noun, (agree, budget, error_cost), names, **chosen)
             counts = counts._replace(promise=PromiseCounts())
@@ -230,9 +230,10 @@ class Cascade(Promises, StepByStep, Cascading, Live, Rounds):
             check_name(policy)
             needs = policy is None or (isinstance(policy, str) and policy.lower() not in UNPRICED)
             price_of_error = refuse_unpromised(self._noun, policy, error_cost, needs, **chosen)
-            terms = checked_terms(stage_costs, price_of_error, K, combine, compare)
+            terms = terms_of(stage_costs, price_of_error, K, combine is not None)
         refuse_tolerance(options, compare)
         squared = loss_of(loss, scale, metric, compare)
+        check_metric(metric, compare)
         if loss is None and scale is not None:
             options["scale"] = scale  # of a policy
         code = Comparer(compare, combine, squared or metric)
@@ -262,8 +263,9 @@ class Cascade(Promises, StepByStep, Cascading, Live, Rounds):
         self.speak(names)
         if promises:
             warn_of_saving(self._core.terms, self._words)
-        if code.metric is not None:
-            self._check_metric("metric" if loss is None else "loss", code.metric, compare)
+        if code.metric is not None and (game.binary or game.label_price is not None):
+            name = "metric" if loss is None else "loss"
+            raise ValueError(f"{name} must not be given with {self._label}, which is for labels")
         if game.moves:
             self._core.counts = Counts.of(K, moved=True)
         self._unready = game.label_price is not None or (within and self._stages[0].elsewhere)
@@ -272,11 +274,6 @@ class Cascade(Promises, StepByStep, Cascading, Live, Rounds):
         # one that learns where to stop
         if known in LEARNERS if within else known not in (None, "Fixed", "Random"):
             warn_of_prices(terms.stage_costs[1:2], terms.error_cost, self._words)
-
-    def _check_metric(self, name: str, metric: Any, compare: Any) -> None:
-        check_metric(metric, compare)
-        if self._game.binary or self._game.label_price is not None:
-            raise ValueError(f"{name} must not be given with {self._label}, which is for labels")
 
     def _options_for(self, name: str, options: dict[str, Any], stages: Any) -> dict[str, Any]:
         """Return the options of a policy; the last stage gives the default of the number of labels."""
@@ -611,10 +608,3 @@ def refuse_for_steps(**given: Any) -> None:
             raise ValueError(f"{name} must be left out for a policy that decides after every answer")
         if value is not None:
             raise ValueError(f"{name} goes with a policy that buys labels, such as Q-USS: use calibrate")
-
-
-def checked_terms(stage_costs: Any, error_cost: Any, size: int, combine: Any, compare: Any) -> Terms:
-    """Return the prices of a cascade, and reject functions that are none."""
-    terms = terms_of(stage_costs, error_cost, size, combine is not None)
-    check_functions(combine=combine, compare=compare)
-    return terms

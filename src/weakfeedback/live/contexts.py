@@ -8,20 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.contextual.features import QuadraticFeatures, context_table, feature_table
+from weakfeedback.contextual.features import QuadraticFeatures, feature_table
 from weakfeedback.live import storage
-from weakfeedback.live.answers import short
+from weakfeedback.live.answers import freeze, short
+from weakfeedback.live.games.cascade import Terms
 from weakfeedback.live.storage import StateError, require
-from weakfeedback.validate import integer, vector
+from weakfeedback.validate import integer
 
+Context = tuple[int, np.ndarray]  # the length of a context, and its features
 OWN = "given again"  # marks a feature map that is user code
 
 
 class Contexts:
-    """Maps contexts of one length to features of one length; the first context fixes both.
-
-    ``inputs`` and ``dimension`` are these lengths, 0 before the first context.
-    """
+    """Maps contexts of one length to features of one length; the first context fixes both."""
 
     def __init__(self, features: Any) -> None:
         if features is not None and (isinstance(features, type) or not callable(features)):
@@ -29,25 +28,25 @@ class Contexts:
         self.map = copy.copy(features) if isinstance(features, QuadraticFeatures) else features
         self.per_pair = bool(getattr(features, "per_pair", False))
 
-    def one(self, name: str, x: Any, inputs: int, dimension: int) -> tuple[int, np.ndarray]:
-        """Return the length of one context and its features."""
-        context = vector(name, x)
-        return context.size, self._phi(name, context.reshape(1, -1), inputs, dimension)[0]
+    def mapped(self, name: str, table: np.ndarray, terms: Terms, policy: Any) -> list[Context]:
+        """Return the length and the features of each context, one per row of a table.
 
-    def many(self, name: str, X: Any, inputs: int, dimension: int) -> tuple[int, np.ndarray]:
-        """Return the length of the contexts and the features of each, one row per context."""
-        table = context_table(name, X)
-        return table.shape[1], self._phi(name, table, inputs, dimension)
-
-    def _phi(self, name: str, table: np.ndarray, inputs: int, dimension: int) -> np.ndarray:
+        They must have the lengths of the first one, and fit a ``policy`` object that was given.
+        """
         width = table.shape[1]
-        if inputs and width != inputs:
-            raise ValueError(f"{name} must have {inputs} numbers per context, as the first, got {width}")
+        if terms.inputs and width != terms.inputs:
+            raise ValueError(
+                f"{name} must have {terms.inputs} numbers per context, as the first, got {width}"
+            )
         chosen = QuadraticFeatures(math.sqrt(width)) if self.map is None else self.map
         phi = feature_table(chosen, table.copy())
-        if dimension and phi.shape[1] != dimension:
-            raise ValueError(f"features must give {dimension} numbers, as at first, got {phi.shape[1]}")
-        return phi
+        for wanted, why in (
+            (terms.dimension, "as at first"),
+            (getattr(policy, "dimension", 0), "as the policy's dimension"),
+        ):
+            if wanted and phi.shape[1] != wanted:
+                raise ValueError(f"features must give {wanted} numbers, {why}, got {phi.shape[1]}")
+        return [(width, freeze(row.copy())) for row in phi]
 
     def map_state(self) -> Any:
         """Return the map as plain data; of a user-defined one, only that there is one."""

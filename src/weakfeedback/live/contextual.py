@@ -7,31 +7,30 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.contextual.features import context_table
 from weakfeedback.live.answers import (
     Comparer,
     Metric,
     as_array,
     content_of,
-    freeze,
     output_list,
 )
-from weakfeedback.live.cascade import checked_terms
 from weakfeedback.live.cascading import Cascading
 from weakfeedback.live.context_report import ContextualReport, context_explanation, make_context_report
-from weakfeedback.live.contexts import Contexts
+from weakfeedback.live.contexts import Context, Contexts
 from weakfeedback.live.core import PENDING_LIMIT
 from weakfeedback.live.driver import Interpreted
 from weakfeedback.live.form import Form
-from weakfeedback.live.games.cascade import Answer, Counts, Decision
-from weakfeedback.live.games.comparing import warm_body
-from weakfeedback.live.games.contextual import Context, ContextualGame, default_policy
+from weakfeedback.live.games.cascade import Answer, Counts, Decision, terms_of
+from weakfeedback.live.games.comparing import check_functions, warm_body
+from weakfeedback.live.games.contextual import ContextualGame, default_policy
 from weakfeedback.live.live import Live
 from weakfeedback.live.numbers import check_metric, loss_of
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.warning import warn_of_prices
 from weakfeedback.settings.catalog import make_policy, option_names, policy_class
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import brief, integer, number, vector
 
 KEEP = 5000  # default number of observations
 
@@ -88,6 +87,7 @@ class ContextualCascade(Cascading, Live, Rounds):
     kind = ContextualGame.kind
     setting = ContextualGame.setting
     form = ContextualGame.form
+    _game: ContextualGame
     _most = PENDING_LIMIT
 
     def __init__(
@@ -114,18 +114,18 @@ class ContextualCascade(Cascading, Live, Rounds):
         limit = None if timeout is None else number("timeout", timeout, above=0.0)
         self._stages = make_stages(stages, limit)
         K = len(self._stages)
-        terms = checked_terms(stage_costs, error_cost, K, combine, compare)
-        self._contexts = Contexts(features)
+        terms = terms_of(stage_costs, error_cost, K, combine is not None)
+        check_functions(combine=combine, compare=compare)
+        mapping = Contexts(features)
         kept = None if keep is None else integer("keep", keep, 100)
         squared = loss_of(loss, scale, metric, compare)
-        if metric is not None:
-            check_metric(metric, compare)
+        check_metric(metric, compare)
         code = Comparer(compare, combine, squared or metric, proven=True)
         if policy is None:
             policy = default_policy(code.metric is not None)
         if isinstance(policy, str) and getattr(policy_class("contextual", policy), "sees_truth", False):
             raise ValueError(f"policy must be one that needs no labels, got {brief(policy)}")
-        told: dict[str, Any] = {"per_pair": True} if self._contexts.per_pair else {}
+        told: dict[str, Any] = {"per_pair": True} if mapping.per_pair else {}
         if kept is not None:
             told["keep"] = kept
 
@@ -141,7 +141,7 @@ class ContextualCascade(Cascading, Live, Rounds):
         named = isinstance(policy, str)
         if loss is None and scale is not None:
             options["scale"] = scale  # of a policy
-        game = ContextualGame(K, code, limit, self._contexts, kept, resized if named else None)
+        game = ContextualGame(K, code, limit, mapping, kept, resized if named else None)
         # The length of the features is not known yet: this policy checks the options, and is replaced later.
         first = lambda name, **o: make(name, max(1, K * (K - 1) // 2), terms.costs, o)  # noqa: E731
         counts = Counts.of(K, moved=code.metric is not None)
@@ -194,7 +194,7 @@ class ContextualCascade(Cascading, Live, Rounds):
         samples = Rows(X)
         if samples.size == 0:
             return []
-        return self._answers(samples, self._many("X", X, contexts, samples.size), batch_size)
+        return self._answers(samples, self._many(X, contexts, samples.size), batch_size)
 
     # -- by hand
 
@@ -225,7 +225,7 @@ class ContextualCascade(Cascading, Live, Rounds):
 
         Return the number of rows learned. They count as comparisons, not as rounds, and cost nothing.
         """
-        contexts = self._many("X", X, None, None)
+        contexts = self._many(X)
         found, call = self._warm_rows(outputs, len(contexts))
         inputs = contexts[0][0] if contexts else self._core.terms.inputs
         body = {**warm_body(found), "phi": [phi.tolist() for _, phi in contexts], "inputs": inputs}
@@ -238,28 +238,20 @@ class ContextualCascade(Cascading, Live, Rounds):
         """Return the numbers of a context and its features, as a decision needs them; ValueError if they do not fit."""
         # No lock: the map is user code. If another thread fixes the lengths meanwhile, resize checks against them.
         name, given = ("x", x) if context is None else ("context", context)
-        terms = self._core.terms
-        inputs, phi = self._contexts.one(name, given, terms.inputs, terms.dimension)
-        self._check_dimension(phi.size)
-        return inputs, freeze(phi.copy())
+        return self._mapped(name, vector(name, given).reshape(1, -1))[0]
 
-    def _many(self, name: str, X: Any, contexts: Any, rows: int | None) -> list[Context]:
-        given, table = (name, X) if contexts is None else ("contexts", contexts)
-        terms = self._core.terms
-        inputs, phi = self._contexts.many(given, table, terms.inputs, terms.dimension)
-        self._check_dimension(phi.shape[1])
-        if rows is not None and len(phi) != rows:
-            raise ValueError(f"contexts must have {rows} rows, one per sample, got {len(phi)}")
-        return [(inputs, freeze(row.copy())) for row in phi]
+    def _many(self, X: Any, contexts: Any = None, rows: int | None = None) -> list[Context]:
+        name, given = ("X", X) if contexts is None else ("contexts", contexts)
+        found = self._mapped(name, context_table(name, given))
+        if rows is not None and len(found) != rows:
+            raise ValueError(f"contexts must have {rows} rows, one per sample, got {len(found)}")
+        return found
 
-    def _check_dimension(self, dimension: int) -> None:
-        """Reject features that do not fit the given policy object."""
-        given = self._game.make is None
-        wanted = getattr(self._core.driver.policy, "dimension", dimension) if given else dimension
-        if dimension != wanted:
-            raise ValueError(
-                f"features must give {wanted} numbers, as the policy's dimension, got {dimension}"
-            )
+    def _mapped(self, name: str, table: np.ndarray) -> list[Context]:
+        game, core = self._game, self._core
+        return game.contexts.mapped(
+            name, table, core.terms, core.driver.policy if game.make is None else None
+        )
 
     def _refuse_call(self, awaits: bool) -> None:
         self._refuse_elsewhere()

@@ -79,9 +79,9 @@ def learned(far: np.ndarray, numeric: bool, rng: np.random.Generator) -> np.ndar
 
 def check_metric(metric: Any, compare: Any) -> None:
     """Reject a metric that is none, or that stands beside ``compare``."""
-    if not callable(metric):
+    if metric is not None and not callable(metric):
         raise ValueError(f"metric must be a callable or None, got {short(metric)}")
-    if compare is not None:
+    if metric is not None and compare is not None:
         raise ValueError("metric must not be given together with compare: one of them says what differs")
 
 

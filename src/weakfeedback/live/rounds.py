@@ -44,6 +44,12 @@ class Rounds:
     _source: Any = None  # of labels
     _unready: bool = False  # whether a plain call may be refused
     _failed: frozenset[int] = frozenset()  # stages of which was said that they failed
+    _context: Any  # of a request of a group
+    _refuse_call: Any  # raises ValueError if the stages cannot be called in this way
+    _buy: Any  # adds a bought label to a record
+    _wait: Any  # for the journal
+    _check_self: Any  # calls a reference again, which may not agree with itself
+    _check_self_async: Any
 
     def __repr__(self) -> str:  # of a closed object too
         core, kind = self._core, self._game.kind
@@ -80,10 +86,6 @@ class Rounds:
         if checks_self(core.terms):
             self._check_self(id, x)
         return game.answer(record)
-
-    def _context(self, group: Any) -> tuple[Any, ...]:
-        """Return the context of a request of this group."""
-        raise ValueError("group goes with a promise, agree=... or budget=...")
 
     # The loops below are methods because from Python 3.12 on the jump back of a `while` slips out of a `try`.
 
@@ -197,10 +199,6 @@ class Rounds:
             if one.rescued or (one.failed and not learns):
                 core.close([one.id], one.cost, reason="a model failed")
 
-    def _buy(self, record: Any, label: Any) -> None:
-        """Add a bought label to a record."""
-        raise NotImplementedError
-
     def _abandon(self, ids: list[int], seen: Sequence[dict[int, Any]]) -> None:
         """Cancel decisions whose round failed; their costs stay counted."""
         core = self._core
@@ -209,9 +207,6 @@ class Rounds:
             core.close([id], self._game.paid(outputs, core.terms), reason="the round failed")
         with suppress(OSError):  # the caller must see the error that made the round fail
             self._wait()
-
-    def _wait(self, call: Any = None) -> None:
-        raise NotImplementedError
 
     # -- the same, awaited
 
@@ -414,19 +409,7 @@ class Rounds:
             digests.append(fingerprint(given))
         return found, ("warm_start", fingerprint(digests))
 
-    # -- a reference that may not agree with itself
-
-    def _check_self(self, id: int, x: Any) -> None:
-        raise NotImplementedError
-
-    async def _check_self_async(self, id: int, x: Any) -> None:
-        raise NotImplementedError
-
     # -- refusals
-
-    def _refuse_call(self, awaits: bool) -> None:
-        """Raise ValueError if the stages cannot be called in this way."""
-        raise NotImplementedError
 
     def _refuse_asynchronous(self) -> None:
         for stage in self._stages:

@@ -36,31 +36,28 @@ def read_frame(file: Any) -> Any:
     path = Path(str(file))
     if path.suffix.lower() not in KINDS:
         raise ValueError(f"the log must be a file that ends in {', '.join(KINDS)}, got {brief(str(file))}")
+    heads: list[Any] = []  # of a CSV file, as it has them: pandas renames those that stand there twice
     try:
         if path.suffix.lower() == ".csv":
             given: Any = {"keep_default_na": False, "na_values": [""], "low_memory": False}
-            head = pd.read_csv(path, header=None, nrows=1, dtype=str, **given).iloc[0]
-            _refuse_doubles(head.dropna().tolist())
-            return pd.read_csv(path, **given)
-        if path.suffix.lower() in LINES:
-            return pd.DataFrame(_rows(path.read_text(encoding="utf-8-sig")))
-        return pd.read_parquet(path)
-    except _Doubled:
-        raise
+            heads = pd.read_csv(path, header=None, nrows=1, dtype=str, **given).iloc[0].dropna().tolist()
+            found = pd.read_csv(path, **given)
+        elif path.suffix.lower() in LINES:
+            found = pd.DataFrame(_rows(path.read_text(encoding="utf-8-sig")))
+        else:
+            found = pd.read_parquet(path)
     except OSError as error:
         raise ValueError(f"the log {brief(str(file))} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # the parsers raise many kinds
         raise ValueError(f"the log {brief(str(file))} is not a table: {brief(str(error).strip())}") from None
-
-
-class _Doubled(ValueError):
-    """Two columns of one name."""
+    _refuse_doubles(heads)
+    return found
 
 
 def _refuse_doubles(columns: list[Any]) -> None:
     for name in columns:
         if columns.count(name) > 1:
-            raise _Doubled(f"the log must have one column {name!r}, it has {columns.count(name)}")
+            raise ValueError(f"the log must have one column {name!r}, it has {columns.count(name)}")
 
 
 def _rows(text: str) -> list[Any]:

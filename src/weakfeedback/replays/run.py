@@ -45,13 +45,11 @@ class Way:
 
     def to_dict(self) -> dict[str, Any]:
         """Return money, shares and their intervals as plain data."""
-        return {
-            "spent": self.spent,
-            "differ": self.differ,
-            "errors": self.errors,
+        intervals = {
             "spent_interval": list(self.spent_interval),
             "differ_interval": list(self.differ_interval),
         }
+        return {"spent": self.spent, "differ": self.differ, "errors": self.errors, **intervals}
 
 
 @dataclass(frozen=True)
@@ -114,15 +112,11 @@ class Replay:
                 {"name": name, "price": price, "differs": way.differ, "errors": way.errors}
                 for name, price, way in zip(self.models, self.prices, self.alone)
             ],
-            "spent": self.promise.spent,
+            **self.promise.to_dict(),
             "reference_alone": self.reference_alone,
             "saved_share": self.saved_share,
-            "differ": self.promise.differ,
             "differ_at_most": self.promise.differ_at_most,
-            "errors": self.promise.errors,
             "limit": self.limit,
-            "spent_interval": list(self.promise.spent_interval),
-            "differ_interval": list(self.promise.differ_interval),
             "by_group": self.promise.by_group,
             **{name: getattr(self, name).to_dict() for name in ("before", "router", "adaptive")},
             "frontier": [

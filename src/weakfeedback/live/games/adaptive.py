@@ -54,10 +54,10 @@ from weakfeedback.live.games.promise import (
     group_number,
     is_open,
     lasting_numbers,
-    promise_arguments,
     promise_from,
     promise_state,
     weight,
+    with_promise,
 )
 from weakfeedback.live.stages import Failed
 from weakfeedback.live.storage import StateError
@@ -343,17 +343,7 @@ class AdaptiveGame(Staged, Plain):
         counted="stage_costs",
     )
 
-    promised_form = Form(
-        tuple(
-            Argument("error_cost", "data", read=lambda body: body["promise"].get("error_cost"), priced=True)
-            if one.name == "error_cost"
-            else one
-            for one in form.arguments
-        )
-        + promise_arguments(),
-        {**form.other, "promise": (dict,)},
-        counted="stage_costs",
-    )
+    promised_form = with_promise(form)
 
     def __init__(self, K: int, code: Comparer, timeout: float | None, promises: bool = False) -> None:
         self.K, self.code, self.timeout = K, code, timeout
@@ -428,11 +418,8 @@ class AdaptiveGame(Staged, Plain):
         """Return the round that goes on with the stage that the policy has named, with its coin."""
         told = seen.told
         called = {one.stage for one in told}
-        if isinstance(stage, (bool, np.bool_)) or not isinstance(stage, (int, np.integer)):
-            raise ValueError(
-                f"{type(self.policy).__name__}.next_stage must return a stage, or -1, got {brief(stage)}"
-            )
-        known = int(stage)
+        whole = isinstance(stage, (int, np.integer)) and not isinstance(stage, bool)
+        known = int(stage) if whole else self.K
         if not NOT_CALLED <= known < self.K or known in called or (known == NOT_CALLED and not told):
             raise ValueError(
                 f"{type(self.policy).__name__}.next_stage must return a stage from 0 to {self.K - 1} that was not "
@@ -455,19 +442,14 @@ class AdaptiveGame(Staged, Plain):
         told = told_of(output, before, self.code.compare, last, self.tolerates(before, terms))
         seen = (*before.told, told)
         self.code.prove([one.label for one in seen if one.number != NOT_CALLED])
-        if last:
-            self._check_last(before, told)
+        check = getattr(self.policy, "check_last", None)
+        if last and callable(check):  # whether the judge can use it
+            scores = Progress(seen).arrays()[1]
+            check(len(before.told), scores, len(told.chances) > 0, np.array(told.chances))
         if told.cost is not None:  # a sum that overflows, should the round stop here
             costs = _costs(seen, terms)
             counts.check_sum(add_up(costs), terms.last_paid(costs))
         return told
-
-    def _check_last(self, before: Progress, told: Told) -> None:
-        """Reject what the judge cannot use."""
-        check = getattr(self.policy, "check_last", None)
-        if callable(check):
-            scores = Progress((*before.told, told)).arrays()[1]
-            check(len(before.told), scores, len(told.chances) > 0, np.array(told.chances))
 
     def advance(
         self, before: Progress, told: Told, why: Any, terms: Terms, rng: np.random.Generator
@@ -485,12 +467,10 @@ class AdaptiveGame(Staged, Plain):
         else:
             ask = self._ask(Progress(seen), terms, rng)
             after = Progress(seen, told.stage + 1 if ask.more else None)
-        # Of a round that began before this object was loaded, only the outputs are known.
-        known = why if why is not None and len(why) == len(before.told) else None
-        asks = (
-            known if known is not None else tuple(Ask(one, None, terms.prices, True) for one in before.told)
-        )
-        return after, (*asks, ask)
+        if why is None or len(why) != len(before.told):
+            # Of a round that began before this object was loaded, only the outputs are known.
+            why = tuple(Ask(one, None, terms.prices, True) for one in before.told)
+        return after, (*why, ask)
 
     @staticmethod
     def _salt(terms: Terms) -> str | None:

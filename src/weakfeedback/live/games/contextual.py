@@ -11,7 +11,7 @@ from weakfeedback.contextual.features import QuadraticFeatures
 from weakfeedback.contract.decisions import checked_arm
 from weakfeedback.live.answers import Comparer, Content, freeze
 from weakfeedback.live.context_report import make_record
-from weakfeedback.live.contexts import OWN, Contexts, quadratic
+from weakfeedback.live.contexts import OWN, Context, Contexts, quadratic
 from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
 from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import Choice, Plain
@@ -33,7 +33,6 @@ from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief, integer, vector
 
 Placed = tuple[int, np.ndarray, int]  # the stage, the features, and the length of the context
-Context = tuple[int, np.ndarray]  # the length of the context, and its features
 REFUSED = {
     "certificate": "certificate is not offered with contexts, which choose the samples that are compared: use the "
     "audit of a Cascade of the same stages"

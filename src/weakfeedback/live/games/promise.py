@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from weakfeedback.live.answers import VAGUE, short
 from weakfeedback.live.driver import Interpreted
 from weakfeedback.live.errors import Refused
-from weakfeedback.live.form import Argument
+from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief, integer
 
@@ -438,6 +439,14 @@ def promise_from(state: Any, K: int) -> tuple[Promised, PromiseCounts]:
     own = {name: state[name] for name in Promised._fields}
     own |= {"names": names, "since": since, "begun": (requests, known)}
     return Promised(**own), PromiseCounts.from_state(state["counts"])
+
+
+def with_promise(form: Form) -> Form:
+    """Return the form of a game that keeps a promise, which holds the price of an error."""
+    price = Argument("error_cost", "data", read=lambda body: body["promise"].get("error_cost"), priced=True)
+    arguments = [price if one.name == price.name else one for one in form.arguments]
+    other = {**form.other, "promise": (dict,)}
+    return replace(form, arguments=(*arguments, *promise_arguments()), other=other)
 
 
 def promise_arguments() -> tuple[Argument, ...]:
