@@ -278,12 +278,10 @@ class SqlStore(ABC):
     def sync(self) -> None:
         """Make everything stored so far survive a loss of power."""
 
-        def count() -> None:  # a transaction that changes nothing does not wait for the disk
-            self._all(queries.COUNT_SYNC)
-
         def work() -> None:
             self._check_place()
-            self._transaction(count)
+            # a transaction that changes nothing does not wait for the disk
+            self._transaction(lambda: self._all(queries.COUNT_SYNC))
             self._note_written(0, True)
 
         self._run(work)
@@ -517,7 +515,6 @@ class SqlStore(ABC):
 
     def integrity(self) -> list[str]:
         """Read and check everything; return one line for each problem."""
-
         problems = []
         try:
             problems += self._run(self._look)

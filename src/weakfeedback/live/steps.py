@@ -7,7 +7,7 @@ from typing import Any
 
 from weakfeedback.live.core import Core
 from weakfeedback.live.errors import FeedbackConflict
-from weakfeedback.live.games.adaptive import Ask, Lost, Progress, Step, alone
+from weakfeedback.live.games.adaptive import Ask, Lost, Progress, Step, Told, alone
 from weakfeedback.live.games.cascade import Answer
 from weakfeedback.live.games.promise import is_open
 from weakfeedback.stats import add_up
@@ -69,7 +69,10 @@ class StepByStep:
     def _tell(self, id: int, output: Any, wanted: int | None, content: str) -> None:
         """Let the round go on with an output; do nothing if the call is a repetition."""
         core, game = self._core, self._game
-        if self._is_told(id, wanted, content):
+        known, open_round, asks = core.run(self._known, id)
+        earlier = {one.stage: one for one in known[:-1]}
+        if open_round is None and wanted in earlier and not asks[-1].more:  # of a finished round
+            self._check_same(id, earlier[wanted], content)
             return
         while True:
             before: Progress | None = core.awaited(id, content)
@@ -78,10 +81,7 @@ class StepByStep:
             stages = [one.stage for one in before.told]
             repeated = stages[-1] if wanted is None and before.stopped else wanted
             if repeated in stages:
-                if before.told[stages.index(repeated)].content() != content:
-                    raise FeedbackConflict(
-                        f"{self._words.one(repeated)} of decision {id} was told already, with other content"
-                    )
+                self._check_same(id, before.told[stages.index(repeated)], content)
                 # the process ended before the round was learned
                 if before.stopped and repeated == stages[-1]:
                     core.settle(game.record(int(id), before, (), core.terms))
@@ -93,37 +93,27 @@ class StepByStep:
             if core.advance(int(id), before, told, learn=True) is not None:
                 return
 
-    def _is_told(self, id: int, wanted: int | None, content: str) -> bool:
-        """Return whether an earlier stage of a finished round had this output; raise FeedbackConflict if it differs."""
-        asks, open_round = self._core.run(self._known, id)
-        if wanted is None or open_round is not None or not asks or asks[-1].more:
-            return False
-        earlier = {ask.told.stage: ask.told for ask in asks[:-1]}
-        if wanted not in earlier:
-            return False
-        if earlier[wanted].content() != content:
+    def _check_same(self, id: int, told: Told, content: str) -> None:
+        if told.content() != content:
             raise FeedbackConflict(
-                f"{self._words.one(wanted)} of decision {id} was told already, with other content"
+                f"{self._words.one(told.stage)} of decision {id} was told already, with other content"
             )
-        return True
 
-    def _known(self, id: Any) -> tuple[tuple[Ask, ...], Progress | None]:
-        """Return what was asked in a round, and the round if it is open."""
+    def _known(self, id: Any) -> tuple[tuple[Told, ...], Progress | None, tuple[Ask, ...]]:
+        """Return the outputs of a round, the round if it is open, and what was asked in it; each as far as known."""
         if type(id) is not int:
-            return (), None
-        return self._core.kept.get(id, ()), self._core.ledger.waiting.get(id)
+            return (), None, ()
+        asks, open_round = self._core.kept.get(id, ()), self._core.ledger.waiting.get(id)
+        return tuple(ask.told for ask in asks) if open_round is None else open_round.told, open_round, asks
 
     def _step_of(self, id: int, output: Any, wanted: int | None, content: str) -> Step:
         """Return the next step after an output."""
-        asks, open_round = self._core.run(self._known, id)
-        stages = [ask.told.stage for ask in asks]
-        if open_round is not None:
-            told = [one.stage for one in open_round.told]
-            if wanted is None or wanted not in told[:-1]:
-                return Step(id, open_round.next, self._early(id, open_round, output))
-            return Step(id, told[told.index(wanted) + 1])
-        if wanted is not None and wanted in stages[:-1]:
+        told, open_round, asks = self._core.run(self._known, id)
+        stages = [one.stage for one in told]
+        if wanted in stages[:-1]:
             return Step(id, stages[stages.index(wanted) + 1])
+        if open_round is not None:
+            return Step(id, open_round.next, self._early(id, open_round, output))
         last = alone(output)
         if not asks or asks[-1].told.content() != content:
             return Step(id, None, Answer(last.label, wanted, math.nan, (), id))  # type: ignore[arg-type]

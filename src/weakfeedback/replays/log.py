@@ -136,21 +136,20 @@ def _prices(prices: Any, size: int) -> np.ndarray:
     return found
 
 
-def _column(frame: Any, name: Any, what: str) -> Any:
+def _column(frame: Any, name: Any, what: str, why_full: str | None = None) -> Any:
+    """Return a column, in which no row may be empty if it is said why."""
     if name not in frame:
         known = ", ".join(str(column) for column in frame.columns)
         raise ValueError(f"{what}: the log has no column {name!r}; it has {known}")
+    gaps = np.flatnonzero(frame[name].isna())
+    if gaps.size and why_full is not None:
+        raise ValueError(f"column {name!r} is empty in row {gaps[0]} (counted from 0){why_full}")
     return frame[name]
 
 
 def _answers(frame: Any, name: Any, what: str) -> Any:
     """Return a column of answers, numbers or text."""
-    column = _column(frame, name, what)
-    if column.isna().any():
-        row = int(np.flatnonzero(column.isna())[0])
-        raise ValueError(
-            f"column {name!r} is empty in row {row} (counted from 0): every model must have answered"
-        )
+    column = _column(frame, name, what, ": every model must have answered")
     if hasattr(column, "cat"):
         column = column.astype(column.cat.categories.dtype)
     column = column.infer_objects()
@@ -203,9 +202,4 @@ def _numbers(frame: Any, name: str, missing: bool = False) -> np.ndarray:
 
 
 def _groups(frame: Any, name: str) -> np.ndarray:
-    column = _column(frame, name, "group")
-    if column.isna().any():
-        raise ValueError(
-            f"column {name!r} is empty in row {int(np.flatnonzero(column.isna())[0])} (counted from 0)"
-        )
-    return np.array([str(value) for value in column])
+    return np.array([str(value) for value in _column(frame, name, "group", "")])

@@ -182,12 +182,7 @@ def _frontier(found: Replay) -> str:
         share = (1.0 - way.differ - least) / (1.0 - least)
         return 100 * share, 100 * way.spent / found.reference_alone / most
 
-    parts = []
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        up = 100 * share / most
-        parts.append(
-            f'<i class="grid" style="bottom:{up:.1f}%"></i><span class="y" style="bottom:{up:.1f}%">{100 * share:.0f}&nbsp;%</span>'
-        )
+    parts = [_line(share, most) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
     step = next(step for step in (0.01, 0.05, 0.1, 0.25) if (1.0 - least) / step <= 5.01 or step == 0.25)
     parts += [
         f'<span class="x" style="left:{100 - 100 * k * step / (1.0 - least):.1f}%">{100 * (1 - k * step):.0f}&nbsp;%</span>'
@@ -233,6 +228,12 @@ def _frontier(found: Replay) -> str:
 <th>before the call: the same</th><th>money</th></tr></thead><tbody>{rows}</tbody></table></div></details>"""
 
 
+def _line(share: float, most: float) -> str:
+    """Draw a line across at a share of the money, with its number."""
+    up = f"bottom:{100 * share / most:.1f}%"
+    return f'<i class="grid" style="{up}"></i><span class="y" style="{up}">{100 * share:.0f}&nbsp;%</span>'
+
+
 def _point(kind: str, left: float, up: float) -> str:
     return f'<i class="p {kind}" style="left:{left:.1f}%;bottom:{up:.1f}%"></i>'
 
@@ -245,10 +246,7 @@ def _label(words: str, left: float, up: float, before: bool, kind: str = "") -> 
 def _course(way: Way) -> str:
     most = max(1.0, *way.course)
     wide = 100 / len(way.course)
-    parts = [
-        f'<i class="grid" style="bottom:{100 * share / most:.1f}%"></i><span class="y" style="bottom:{100 * share / most:.1f}%">{100 * share:.0f}&nbsp;%</span>'
-        for share in (0.0, 0.5, 1.0)
-    ]
+    parts = [_line(share, most) for share in (0.0, 0.5, 1.0)]
     for k, share in enumerate(way.course):
         up = 100 * share / most
         parts.append(

@@ -266,27 +266,25 @@ def replay(
     limits = {"agree": agree, "budget": budget, "error_cost": error_cost}
     if agree is None and budget is None and error_cost is None:
         limits["agree"] = agree = 0.95
-    with warnings.catch_warnings():
-        # models that save nothing are in the table of all models
-        warnings.simplefilter("ignore", UserWarning)
-        promise = Promise(costs, reference=R, **limits)
-        before = Promise(costs, reference=R, before=True, **limits)
-        swept = [
-            [(level, Promise(costs, reference=R, agree=level, before=form)) for level in SWEEP]
-            for form in (False, True)
+
+    def promise(before: bool, **limits: float | None) -> Promise:
+        with warnings.catch_warnings():
+            # models that save nothing are in the table of all models
+            warnings.simplefilter("ignore", UserWarning)
+            return Promise(costs, reference=R, before=before, **limits)
+
+    def sweep(before: bool, whole: Way) -> list[tuple[float, Way]]:
+        played = agree if limits == {**dict.fromkeys(limits), "agree": agree} else None
+        return [
+            (level, whole if level == played else play.play("", promise(before, agree=level), orders=1))
+            for level in SWEEP
         ]
+
+    first, second = promise(False, **limits), promise(True, **limits)
     play = _Player(log, costs, R, orders, seed)
     alone = [play.alone(k) for k in range(len(log.models))]
-    found, decided = play.play("promise", promise), play.play("promise, before the call", before)
+    found, decided = play.play("promise", first), play.play("promise, before the call", second)
     price = PRICE_OF_ERROR * float(costs[R]) if error_cost is None else float(error_cost)
-
-    def sweep(form: list[tuple[float, Promise]], whole: Way) -> list[tuple[float, Way]]:
-        given = {**dict.fromkeys(limits), "agree": agree}
-        return [
-            (level, whole if limits == given and level == agree else play.play("", one, orders=1))
-            for level, one in form
-        ]
-
     given = ", ".join(f"{name} = {value:g}" for name, value in limits.items() if value is not None)
     return Replay(
         len(log.outputs),
@@ -301,8 +299,8 @@ def replay(
         decided,
         play.chained("router (Pay-to-compare)", RoutedAnswers, costs, price),
         play.chained("adaptive rule (USS-A)", UssA, costs, price),
-        sweep(swept[0], found),
-        sweep(swept[1], decided),
+        sweep(False, found),
+        sweep(True, decided),
         price,
         Path(source).name,
         currency_of(currency),
