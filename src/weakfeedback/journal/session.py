@@ -137,20 +137,12 @@ def take(
         return
     if not wait:
         raise OwnedElsewhere(f"{place} is in use by {_holder(connection, lock)}: close it there first")
-    try:
-        _wait(connection, f"SELECT pg_advisory_lock{mode}({lock})".encode(), stop or (lambda: False))
-    except _Stopped:
-        raise OwnedElsewhere(
-            f"{place} is in use by {_holder(connection, lock)}, and waiting was ended"
-        ) from None
+    if not _wait(connection, f"SELECT pg_advisory_lock{mode}({lock})".encode(), stop or (lambda: False)):
+        raise OwnedElsewhere(f"{place} is in use by {_holder(connection, lock)}, and waiting was ended")
 
 
-class _Stopped(Exception):
-    pass
-
-
-def _wait(connection: "psycopg.Connection[Any]", command: bytes, stop: Callable[[], bool]) -> None:
-    """Run a command that may wait forever; cancel it and raise _Stopped when ``stop`` returns True."""
+def _wait(connection: "psycopg.Connection[Any]", command: bytes, stop: Callable[[], bool]) -> bool:
+    """Run a command that may wait forever, and cancel it when ``stop`` returns True; return whether it was done."""
     session = connection.pgconn
     session.send_query(command)
     with selectors.DefaultSelector() as ready:
@@ -170,9 +162,9 @@ def _wait(connection: "psycopg.Connection[Any]", command: bytes, stop: Callable[
         if result.status == psycopg.pq.ExecStatus.FATAL_ERROR:
             problem = result
     if problem is None:
-        return  # granted, possibly just before it was cancelled
+        return True  # granted, possibly just before it was cancelled
     if stopped and problem.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"57014":
-        raise _Stopped
+        return False
     raise psycopg.OperationalError(problem.error_message.decode(errors="replace"))
 
 

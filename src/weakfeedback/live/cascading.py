@@ -10,27 +10,17 @@ import numpy as np
 from weakfeedback.cascade.movement import Calibration
 from weakfeedback.live.answers import short, sorted_pairs
 from weakfeedback.live.audits import calibrated
-from weakfeedback.live.core import Core
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.game import View
 from weakfeedback.live.games.cascade import RoundRecord, Terms, prices_body
 from weakfeedback.live.games.comparing import content_of_pairs, first_passing, stop_by_means
 from weakfeedback.live.label_source import Bought
+from weakfeedback.live.parts import Part
 from weakfeedback.live.stages import Rows
 
 
-class Cascading:
+class Cascading(Part):
     """What all cascades offer beside their rounds."""
-
-    _core: Core
-    _game: Any
-    _stages: list[Any]
-    _label: str
-    _offer: Any
-    _alter: Any
-    _wait: Any
-    _refuse_elsewhere: Any
-    _refuse_asynchronous: Any
 
     def feedback_pairs(
         self,

@@ -12,10 +12,10 @@ import numpy as np
 
 from weakfeedback.live.answers import is_other, labels_of, output_list
 from weakfeedback.live.audits import all_rows
-from weakfeedback.live.core import Core
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.game import View
 from weakfeedback.live.games.context_router import POLICY, ContextRouterGame
+from weakfeedback.live.parts import Part
 from weakfeedback.live.report import between, percent, wilson
 from weakfeedback.routing.yields import Yields
 from weakfeedback.validate import brief, integer
@@ -84,13 +84,8 @@ def yield_reports(counts: Any) -> tuple[YieldReport, ...]:
     )
 
 
-class Looks:
+class Looks(Part):
     """What a router with ``context`` offers beside its rounds."""
-
-    _core: Core
-    _game: Any
-    _stages: list[Any]
-    _label: str
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -151,7 +146,7 @@ class Looks:
         """Decide with these yields from now on."""
         self._looking("yields")
         body = {name: getattr(found, name).tolist() for name in ("labels", "better", "worse")}
-        self._alter("yields", body)  # type: ignore[attr-defined]
+        self._alter("yields", body)
 
     def _groups(self, view: View) -> tuple[GroupReport, ...]:
         """Return what is known by group, for every feature."""

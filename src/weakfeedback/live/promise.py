@@ -7,10 +7,9 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any
 
 from weakfeedback.live.answers import is_nan, is_other, label_of
-from weakfeedback.live.core import Core
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.game import View
 from weakfeedback.live.games.promise import (
@@ -26,6 +25,7 @@ from weakfeedback.live.games.promise import (
     is_open,
     label_number,
 )
+from weakfeedback.live.parts import Part
 from weakfeedback.live.promise_report import (
     PromiseCertificate,
     PromiseReport,
@@ -33,7 +33,7 @@ from weakfeedback.live.promise_report import (
     make_promise_report,
 )
 from weakfeedback.validate import brief, flag, integer, number
-from weakfeedback.words import Words, names_of
+from weakfeedback.words import names_of
 
 POLICY = "Promise"
 BEFORE, NO_LABEL = 1, 12  # of the policy: the form before the call, and a label that is no feature
@@ -112,15 +112,8 @@ def stage_called(
     return integer(argument, stage, 0, size - 1)
 
 
-class Promises:
+class Promises(Part):
     """What a cascade and a router that keep a promise offer beside their rounds."""
-
-    _core: Core
-    _game: Any
-    _stages: list[Any]
-    _noun: ClassVar[str]
-    _label: str
-    _words: Words
 
     @property
     def promised(self) -> Promised | None:
@@ -191,9 +184,9 @@ class Promises:
         body |= {} if body["reference"] == promised.reference else {"at": int(time.time())}
         if "shadow" in body:
             self._core.alter_anew("promise", body, "shadow mode")
-            self._wait()  # type: ignore[attr-defined]
+            self._wait()
         elif not same:
-            self._alter("promise", body)  # type: ignore[attr-defined]
+            self._alter("promise", body)
 
     def forfeit(self) -> None:
         """Give up the allowance: of a copy nobody knows how much of it was used up since it was made.
@@ -202,7 +195,7 @@ class Promises:
         """
         promised = self._keeps("forfeit")
         body = {**promised.limits(), "reference": promised.reference, "forfeit": True}
-        self._alter("promise", body)  # type: ignore[attr-defined]
+        self._alter("promise", body)
 
     # -- what is known
 
@@ -229,7 +222,7 @@ class Promises:
         differing. Refused if the allowance is below 1.
         """
         self._keeps("unseen")
-        self._alter("unseen", {"group": group_of(group)})  # type: ignore[attr-defined]
+        self._alter("unseen", {"group": group_of(group)})
 
     # -- a reference that does not agree with itself
 
@@ -267,7 +260,7 @@ class Promises:
         cost = float(getattr(output, "cost", stated))
         rho = min(number("rho", rho, at_least=LATER), 1.0)
         body = {"chance": chance, "rho": rho, "differs": bool(differs), "cost": cost, "stated": stated}
-        self._alter("self_check", body)  # type: ignore[attr-defined]
+        self._alter("self_check", body)
         return bool(differs)
 
     def _compared(self, known: Any) -> tuple[Any, float] | None:

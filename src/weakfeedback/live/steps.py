@@ -5,29 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weakfeedback.live.core import Core
 from weakfeedback.live.errors import FeedbackConflict
 from weakfeedback.live.games.adaptive import Ask, Lost, Progress, Step, Told, alone
 from weakfeedback.live.games.cascade import Answer
 from weakfeedback.live.games.promise import is_open
+from weakfeedback.live.parts import Part
 from weakfeedback.stats import add_up
 from weakfeedback.validate import integer
-from weakfeedback.words import Words
 
 
-class StepByStep:
+class StepByStep(Part):
     """What a cascade offers whose policy decides after every answer."""
 
-    _core: Core
-    _game: Any
-    _journal: Any
-    _stages: list[Any]
-    _offer: Any
-    _context: Any
-    _words: Words
-    _give_out: Any
-    _owes: Any
-    _wait: Any
     promised: Any
 
     def begin(self, group: Any = None) -> Step:

@@ -294,15 +294,9 @@ def told_from(body: Any, place: int, stages: int) -> Told:
     sound = sound and type(stage) is int and 0 <= stage < stages
     if not real or not sound or body.get("cost", 0.0) < 0.0 or not all(0.0 <= p <= 1.0 for p in chances):
         raise StateError(f"what was told is damaged: {short(body)}")
-    score, cost = body.get("score"), body.get("cost")
-    return Told(
-        Lost(digest),
-        number,
-        math.nan if score is None else float(score),
-        tuple(float(p) for p in chances),
-        None if cost is None else float(cost),
-        stage,
-    )
+    score, cost = float(body.get("score", math.nan)), body.get("cost")
+    paid = None if cost is None else float(cost)
+    return Told(Lost(digest), number, score, tuple(map(float, chances)), paid, stage)
 
 
 def in_table(rows: Sequence[Sequence[Any]], truth: Sequence[Any], compare: Compare | None) -> dict[str, Any]:
