@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from weakfeedback.journal.events import Event, JournalError
+from weakfeedback.journal.events import JournalError
 from weakfeedback.journal.sql import Store
 from weakfeedback.journal.store import Learner
 
@@ -58,9 +58,5 @@ def export_lines(store: Store) -> Iterator[str]:
     """Yield every event as a line of JSON, learner by learner, in order."""
     for learner in store.learners():
         for event in store.events(learner.id, store.floor(learner.id).seq - 1):
-            yield json.dumps(_plain(learner.name, event), separators=(",", ":"), allow_nan=False)
-
-
-def _plain(name: str, event: Event) -> dict[str, object]:
-    told = {"learner": name, "seq": event.seq, "at": event.at, "kind": event.kind}
-    return {**told, "decision": event.decision, "key": event.key, "body": event.body}
+            told = {"learner": learner.name, **event._asdict()}
+            yield json.dumps(told, separators=(",", ":"), allow_nan=False)

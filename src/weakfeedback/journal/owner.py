@@ -50,9 +50,10 @@ class Owner:
                 problem.errno, f"{path} cannot be locked: {file.name}: {problem.strerror}"
             ) from None
         if not free:
-            words = _read(self._descriptor)
+            words = _line(self._descriptor, 0)
             self.release()
-            raise OwnedElsewhere(f"{path} is in use by {words}: close it there first")
+            who = words if words.startswith("process ") else "another process"
+            raise OwnedElsewhere(f"{path} is in use by {who}: close it there first")
         # who owned it before; "" if nobody has, or the power failed
         self.previous = _line(self._descriptor, 0)
         self.mark = _line(self._descriptor, 1)  # of the previous owner
@@ -72,11 +73,6 @@ class Owner:
 
     def __del__(self) -> None:
         self.release()
-
-
-def _read(descriptor: int) -> str:
-    words = _line(descriptor, 0)
-    return words if words.startswith("process ") else "another process"
 
 
 def _line(descriptor: int, number: int) -> str:

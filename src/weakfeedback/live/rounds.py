@@ -7,7 +7,7 @@ learn, wait for the journal. A call, a coroutine and a batch differ only in how 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -113,11 +113,11 @@ class Rounds:
 
     def _output_of(self, k: int, x: Any, seen: dict[int, Any], decided: Any) -> Any:
         """Return the output of a stage, or its failure if the round goes on then."""
-        if not self._game.tolerates(decided, self._core.terms):
-            return self._stages[k].one(x, _outputs(seen))
         try:
             return self._stages[k].one(x, _outputs(seen))
         except Exception as error:
+            if not self._game.tolerates(decided, self._core.terms):
+                raise
             return Failed(error)
 
     def _staged(self, id: int) -> list[Any]:
@@ -134,22 +134,15 @@ class Rounds:
     ) -> None:
         """Call the answering model, then the others, whose failures lose only the comparison."""
         rescue = self._game.rescue((*calls[1:], calls[0]), self._core.terms)
-        if rescue is None:
-            seen[calls[0]] = stages[calls[0]].one(x, ())
-        else:
-            self._try(stages, calls[0], x, seen, failed)
-            if failed:
+        for k in calls:
+            try:
+                seen[k] = stages[k].one(x, ())
+            except Exception as error:
+                if k == calls[0] and rescue is None:
+                    raise
+                failed[k] = error
+            if k == calls[0] and failed:
                 seen[rescue] = stages[rescue].one(x, ())
-        for k in calls[1:]:
-            self._try(stages, k, x, seen, failed)
-
-    def _try(
-        self, stages: list[Any], k: int, x: Any, seen: dict[int, Any], failed: dict[int, Exception]
-    ) -> None:
-        try:
-            seen[k] = stages[k].one(x, ())
-        except Exception as error:
-            failed[k] = error
 
     def _advance(self, id: int, before: Any, output: Any) -> Any:
         """Tell the output of a stage; return the round after it."""
@@ -248,12 +241,11 @@ class Rounds:
         return decided
 
     async def _output_of_async(self, k: int, x: Any, seen: dict[int, Any], decided: Any) -> Any:
-        game = self._game
-        if not (game.stepwise and game.tolerates(decided, self._core.terms)):
-            return await self._stages[k].one_async(x, _outputs(seen))
         try:
             return await self._stages[k].one_async(x, _outputs(seen))
         except Exception as error:
+            if not (self._game.stepwise and self._game.tolerates(decided, self._core.terms)):
+                raise
             return Failed(error)
 
     async def _call_at_once(
@@ -270,27 +262,20 @@ class Rounds:
             for k in sorted(calls):
                 tasks[k] = asyncio.ensure_future(stages[k].one_async(x, ()))
             rescue = self._game.rescue((*calls[1:], calls[0]), self._core.terms)
-            if rescue is None:
-                seen[calls[0]] = await tasks[calls[0]]
-            else:
-                await self._try_async(calls[0], tasks[calls[0]], seen, failed)
-                if failed:
+            for k in calls:
+                try:
+                    seen[k] = await tasks[k]
+                except Exception as error:
+                    if k == calls[0] and rescue is None:
+                        raise
+                    failed[k] = error
+                if k == calls[0] and failed:
                     seen[rescue] = await stages[rescue].one_async(x, ())
-            for k in calls[1:]:
-                await self._try_async(k, tasks[k], seen, failed)
         except BaseException:
             for task in tasks.values():
                 task.cancel()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
             raise
-
-    async def _try_async(
-        self, k: int, task: Awaitable[Any], seen: dict[int, Any], failed: dict[int, Exception]
-    ) -> None:
-        try:
-            seen[k] = await task
-        except Exception as error:
-            failed[k] = error
 
     # -- many samples
 

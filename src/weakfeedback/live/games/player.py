@@ -118,12 +118,8 @@ class PlayerGame(Plain):
         return (decided,)
 
     def record(self, id: int, decided: int, outputs: Sequence[Any], terms: Any, content: Any = None) -> Heard:
-        """Return the record of a reward and a collision, which must be none in an idle slot."""
+        """Return the record of a reward and a collision, both none in an idle slot."""
         reward, collided = outputs
-        if decided == IDLE and (collided or reward > 0.0):
-            raise ValueError(
-                f"reward must be 0 and collided False in a slot of idling, got {reward!r} and {collided!r}"
-            )
         return Heard(id, (0.0 if collided else reward, collided))
 
     def teach(
