@@ -11,6 +11,7 @@ import re
 import signal
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import combinations
 from types import CodeType
 from typing import Any
 
@@ -310,12 +311,11 @@ def refuse_closeness(answers: Sequence[Any], compare: Compare) -> bool:
     as the same. If the ends of each half of the step still do, ``compare`` is not transitive, as it must be.
     """
     numbers = [float(answer) for answer in answers if isinstance(answer, (float, np.floating))]
-    for i, a in enumerate(numbers):
-        for b in numbers[i + 1 :]:
-            if a != b and math.isfinite(a) and math.isfinite(b) and compare(a, b):
-                start, end = sorted((a, b), key=abs)  # away from 0: a relative tolerance grows there
-                _walk(start, end - start, compare)
-                return True
+    for a, b in combinations(numbers, 2):
+        if a != b and math.isfinite(a) and math.isfinite(b) and compare(a, b):
+            start, end = sorted((a, b), key=abs)  # away from 0: a relative tolerance grows there
+            _walk(start, end - start, compare)
+            return True
     return False
 
 
@@ -339,18 +339,17 @@ def distances(answers: Sequence[Any], metric: Metric) -> np.ndarray:
     """
     size = len(answers)
     far = np.zeros((size, size))
-    for i in range(size):
-        for j in range(i + 1, size):
-            given = metric(answers[i], answers[j])
-            try:
-                far[i, j] = given
-            except (TypeError, ValueError):
-                far[i, j] = math.nan
-            if not 0.0 <= far[i, j] <= 1.0:
-                raise ValueError(
-                    f"metric must give a number from 0 to 1, got {short(given)} for {short(answers[i])} and "
-                    f"{short(answers[j])}"
-                )
+    for i, j in combinations(range(size), 2):
+        given = metric(answers[i], answers[j])
+        try:
+            far[i, j] = given
+        except (TypeError, ValueError):
+            far[i, j] = math.nan
+        if not 0.0 <= far[i, j] <= 1.0:
+            raise ValueError(
+                f"metric must give a number from 0 to 1, got {short(given)} for {short(answers[i])} and "
+                f"{short(answers[j])}"
+            )
     return far
 
 
@@ -371,9 +370,8 @@ def sample_disagreements(far: np.ndarray, rng: np.random.Generator) -> np.ndarra
     """
     size = len(far)
     differ = np.zeros((size, size), dtype=np.bool_)
-    for i in range(size):
-        for j in range(i + 1, size):
-            differ[i, j] = rng.random() < far[i, j]
+    for i, j in combinations(range(size), 2):
+        differ[i, j] = rng.random() < far[i, j]
     return freeze(differ)
 
 

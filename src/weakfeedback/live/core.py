@@ -32,7 +32,7 @@ from weakfeedback.live.answers import VAGUE, Content, digest_of, fingerprint, sa
 from weakfeedback.live.change import Change, Closed, Shut, Sink
 from weakfeedback.live.driver import Interpreted, driver_of
 from weakfeedback.live.errors import FeedbackConflict, PendingDecision, UnknownDecision
-from weakfeedback.live.game import Choice, View
+from weakfeedback.live.game import Altered, Choice, View
 from weakfeedback.live.hooks import Hooks
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief
@@ -132,12 +132,9 @@ class Ledger:
         if known is None:
             known = self._recalled(checked)
         if known is not None and not same_content(known, content):
-            vague = digest_of(content).startswith(VAGUE)
-            why = (
-                "and a repr with an address does not tell whether with this"
-                if vague
-                else "with other content"
-            )
+            why = "with other content"
+            if digest_of(content).startswith(VAGUE):
+                why = "and a repr with an address does not tell whether with this"
             raise FeedbackConflict(f"decision {checked} was already answered, {why}")
         return "duplicate"
 
@@ -720,15 +717,14 @@ class Core:
         return self._make(change, self._fill_alter, kind, body, tag)
 
     def _fill_alter(self, change: Change, kind: str, body: dict[str, Any], tag: Any) -> dict[str, Any]:
-        altered = self.game.alters[kind](body, self.counts, self.terms, self.rng)
+        altered: Altered = self.game.alters[kind](body, self.counts, self.terms, self.rng)
         change.counts, change.terms, change.rare = altered.counts, altered.terms, True
         change.talk, change.talks = altered.talk, altered.talks
         if altered.policy is not None:
             change.installed = self._driver_of(altered.policy)
         if self.sink is not None:
             change.rows = (self.sink.prepare(kind, None, altered.body, 0, tag),)
-        found: dict[str, Any] = altered.body
-        return found
+        return altered.body
 
     def alter_anew(self, kind: str, body: dict[str, Any], reason: str, taken: Any = lambda _: None) -> None:
         """Alter after open decisions were cancelled; ``taken`` is told the first id from then on."""
@@ -840,8 +836,7 @@ class Core:
     @property
     def opening(self) -> str:
         """The kind of the event that opens a decision."""
-        found: str = self.game.opening
-        return found
+        return str(self.game.opening)
 
     def reopen(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Make a logged decision again; what was played is played."""

@@ -132,6 +132,7 @@ class Plain:
     """What most games have in common: no context, decisions stored as they are, cancelling counts nothing."""
 
     opening = "decide"
+    word = "stage"  # under which the log holds a decision
     stepwise = spares = cancelling_learns = False
     teaching_draws = True
     in_order: tuple[str, ...] = ()
@@ -148,5 +149,14 @@ class Plain:
     def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
         return ()
 
+    def opened(self, decided: Any) -> dict[str, Any]:
+        return {self.word: self.encode(decided)}
+
+    def decided_from(self, body: dict[str, Any], terms: Any) -> Any:
+        return self.decode(body[self.word], terms)
+
     def encode(self, decided: Any) -> Any:
         return decided
+
+    def decode(self, data: Any, terms: Any) -> Any:
+        return data

@@ -100,10 +100,6 @@ class Player(Live):
         self._begin(game, policy, make, seed, options, compiled, None, counts, (), in_order=True)
         self.speak(names)
 
-    @property
-    def _size(self) -> int:
-        return self._game.arms
-
     def __repr__(self) -> str:
         return f"<Player of {self._game.arms} arms, {self._label}, slot {self._core.ledger.rounds}>"
 

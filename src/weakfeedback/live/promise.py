@@ -102,11 +102,8 @@ def stage_called(
         return None
     if isinstance(stage, str):
         if names is None or stage not in names:
-            known = (
-                f"one of {', '.join(names)}"
-                if names is not None
-                else f"a {noun}'s number, for there are no names"
-            )
+            known = "" if names is None else f"one of {', '.join(names)}"
+            known = known or f"a {noun}'s number, for there are no names"
             raise ValueError(f"{argument} must be {known}, got {brief(stage)}")
         return names.index(stage)
     return integer(argument, stage, 0, size - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -106,17 +107,13 @@ class RouterReport(Report):
         return "\n".join(lines)
 
     def _pairs(self) -> list[str]:
-        size, pair = len(self.prices), self.words.pair
         lines = []
-        for i in range(size):
-            for j in range(i + 1, size):
-                if not self.compared[i, j]:
-                    lines.append(f"{pair(i, j)}: never compared")
-                    continue
-                lines.append(
-                    f"{pair(i, j)} differed in {percent(self.disagreement[i, j])} of "
-                    f"{counted(int(self.compared[i, j]), 'comparison')} {between(self.intervals[i, j])}"
-                )
+        for i, j in combinations(range(len(self.prices)), 2):
+            tries, seen = int(self.compared[i, j]), ": never compared"
+            if tries:
+                seen = f" differed in {percent(self.disagreement[i, j])} of {counted(tries, 'comparison')} "
+                seen += between(self.intervals[i, j])
+            lines.append(f"{self.words.pair(i, j)}{seen}")
         return lines or ["one model: nothing to compare"]
 
     def _money(self) -> list[str]:
@@ -186,8 +183,7 @@ def explanation(id: int, known: Known, label: str, words: Words = MODELS) -> str
         f"Decision {id}: called {called}, answered by {words.one(known.call[-1])} ({label}); "
         f"settled on {words.one(known.settled)}."
     ]
-    pairs = [(i, j) for i in range(len(known.prices)) for j in range(i + 1, len(known.prices))]
-    for i, j in pairs:
+    for i, j in combinations(range(len(known.prices)), 2):
         if known.settled in (i, j) or {i, j} <= set(known.call):
             lines.append(_pair(known, i, j, words))
     return "\n".join(lines)

@@ -40,7 +40,6 @@ from weakfeedback.live.games.cascade import (
     price,
     recosted,
     stage_arguments,
-    stages_state,
     terms_of,
 )
 from weakfeedback.live.games.comparing import check_costs
@@ -509,9 +508,8 @@ class AdaptiveGame(Staged, Plain):
         if terms.promise is not None:
             record.last = self._alone(decided, terms)
         arm = record.arm
-        numbers, scores = (
-            decided.by_stage(self.K, self._salt(terms)) if self.names_stages else decided.arrays()
-        )
+        by_stage = self.names_stages
+        numbers, scores = decided.by_stage(self.K, self._salt(terms)) if by_stage else decided.arrays()
         chances = freeze(np.array(decided.told[-1].chances, dtype=np.float64))
         self._turn(decided)
         self.update(decided.told[-1].stage, numbers, scores, chances, rng)
@@ -521,11 +519,9 @@ class AdaptiveGame(Staged, Plain):
         saved = add_up(cost for stage, cost in enumerate(terms.prices) if stage not in called)
         # The counts know comparisons of the stages up to one only.
         after = counts.after_round(arm, None, record.cost, saved, record.last)
-        return (
-            after
-            if terms.promise is None
-            else after._replace(promise=self._kept(decided, record, after, terms))
-        )
+        if terms.promise is None:
+            return after
+        return after._replace(promise=self._kept(decided, record, after, terms))
 
     @staticmethod
     def _alone(decided: Progress, terms: Terms) -> float:
@@ -687,13 +683,7 @@ class AdaptiveGame(Staged, Plain):
         return _coined(Progress(told, following, group=group), data)
 
     def state(self, counts: Counts, terms: Terms, kept: Mapping[int, Any]) -> dict[str, Any]:
-        found = {
-            **stages_state(self.code, self.timeout, counts, terms),
-            "metric": False,
-            "label": False,
-            "purse": {"price": None, "labels": counts.labels, "spent": counts.label_spent},
-            "setting": SETTING,
-        }
+        found = {**super().state(counts, terms, kept), "setting": SETTING}
         if terms.promise is not None:
             del found["error_cost"]
             found["promise"] = promise_state(terms.promise, counts.promise)

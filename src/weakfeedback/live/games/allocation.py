@@ -23,8 +23,6 @@ SLACK = 1e-9  # relative tolerance on the budget
 MOST_NAMED = 20  # maximum number of arms named in a message
 MOST_ROUNDS, MOST_AMOUNTS = 500, 10_000  # that the history keeps
 OTHER = {"loss": "reward", "reward": "loss"}
-# what a state holds of the counts
-ALLOCATED = ("rounds", "unlearned", "given", "served", "seen", "total", "gaps")
 # a round of the history: its number, what was given and what was seen
 Past = tuple[int, np.ndarray, np.ndarray]
 
@@ -74,8 +72,7 @@ class AllocationCounts(NamedTuple):
     @classmethod
     def from_state(cls, arms: int, state: Any) -> AllocationCounts:
         """Return the counts that gave ``state``, or raise `StateError`."""
-        fresh = cls.of(arms)._asdict()
-        counts = cls(**storage.restored_counts(state, {name: fresh[name] for name in ALLOCATED}))
+        counts = cls(**storage.restored_counts(state, cls.of(arms)._asdict()))
         numbers = np.concatenate([counts.served, counts.seen, counts.gaps, [counts.unlearned]])
         sums = np.concatenate([counts.given, counts.total])
         if (numbers < 0).any() or (numbers > counts.rounds).any() or not (sums >= 0.0).all():
@@ -89,6 +86,7 @@ class AllocationGame(Plain):
     kind = "Allocator"
     setting = "allocation"
     needs = ("select", "update")
+    word = "allocation"
     form = Form(
         (
             Argument("arms", "data", (int,), read=lambda body: body["names"] or body["arms"]),
@@ -168,12 +166,6 @@ class AllocationGame(Plain):
         record.keep = counts.rounds + 1, decided, record.seen
         return counts.after_round(decided, record.seen, learned)
 
-    def opened(self, decided: np.ndarray) -> dict[str, Any]:
-        return {"allocation": decided.tolist()}
-
-    def decided_from(self, body: dict[str, Any], terms: Any) -> np.ndarray:
-        return self.decode(body["allocation"], terms)
-
     def answered(self, decided: np.ndarray, record: AllocationRecord) -> dict[str, Any]:
         gaps = np.isnan(record.seen)
         told = {"observed": np.where(gaps, 0.0, record.seen).tolist(), "digest": record.content}
@@ -183,9 +175,8 @@ class AllocationGame(Plain):
         seen = with_gaps(seen_values(body["observed"], self.arms), body.get("missing", ()))
         return AllocationRecord(id, body["digest"], freeze(seen))
 
-    def encode(self, decided: np.ndarray) -> list[float]:
-        found: list[float] = decided.tolist()
-        return found
+    def encode(self, decided: np.ndarray) -> Any:
+        return decided.tolist()
 
     def decode(self, data: Any, terms: Any) -> np.ndarray:
         return freeze(self._checked(vector("allocation", data, size=self.arms)))
@@ -200,7 +191,7 @@ class AllocationGame(Plain):
             "names": None if self.names is None else list(self.names),
             "budget": self.budget,
             "setting": self.observes,
-            "counts": storage.encoded_counts(counts, ALLOCATED),
+            "counts": storage.encoded_counts(counts, counts._fields),
             "history": history,
         }
 

@@ -401,7 +401,9 @@ class Staged:
     calls: Callable[[Any], tuple[int, ...]]
     update: Callable[..., Any]
     numeric: bool  # whether the policy learns distances as they are
+    timeout: float | None
     moves = False  # whether distances are counted
+    labels = False  # whether there is a source of labels
     label_price: float | None = None  # of a policy that buys labels
 
     def answer(self, record: RoundRecord) -> Answer:
@@ -478,6 +480,14 @@ class Staged:
             record.label_cost = body["label_cost"]
         return record
 
+    def state(self, counts: Counts, terms: Terms, kept: Mapping[int, Any]) -> dict[str, Any]:
+        return {
+            **stages_state(self.code, self.timeout, counts, terms),
+            "metric": self.code.metric is not None and not isinstance(self.code.metric, Squared),
+            "label": self.labels,
+            "purse": {"price": self.label_price, "labels": counts.labels, "spent": counts.label_spent},
+        }
+
     def restored(self, body: dict[str, Any], error_cost: Any) -> tuple[Counts, Terms]:
         """Return the counts and the prices in a state, or raise `StateError`."""
         counts = Counts.from_state(self.K, body["counts"], body["core"]["ledger"]["rounds"])
@@ -512,8 +522,7 @@ class CascadeGame(Staged, Plain):
         self, K: int, code: Comparer, timeout: float | None, labels: bool, label_price: float | None
     ) -> None:
         self.K, self.code, self.timeout = K, code, timeout
-        # whether there is a source of labels, and their price
-        self.labels, self.label_price = (labels, label_price)
+        self.labels, self.label_price = labels, label_price
         self.calls = [tuple(range(arm + 1)) for arm in range(K)].__getitem__
         self.alters = {"recost": self.recost, "warm": self.warm}
 
@@ -599,22 +608,8 @@ class CascadeGame(Staged, Plain):
 
     # -- what the log and a state hold
 
-    def opened(self, decided: int) -> dict[str, Any]:
-        return {"stage": decided}
-
-    def decided_from(self, body: dict[str, Any], terms: Terms) -> int:
-        return self.decode(body["stage"], terms)
-
     def decode(self, data: Any, terms: Terms) -> int:
         return integer("arm", data, 0, self.K - 1)
-
-    def state(self, counts: Counts, terms: Terms, kept: Mapping[int, Any]) -> dict[str, Any]:
-        return {
-            **stages_state(self.code, self.timeout, counts, terms),
-            "metric": self.code.metric is not None and not isinstance(self.code.metric, Squared),
-            "label": self.labels,
-            "purse": {"price": self.label_price, "labels": counts.labels, "spent": counts.label_spent},
-        }
 
     def restore(self, body: dict[str, Any]) -> tuple[Counts, Terms, Mapping[int, Any]]:
         return *self.restored(body, body["error_cost"]), {}

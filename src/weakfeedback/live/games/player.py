@@ -18,7 +18,6 @@ from weakfeedback.live.storage import StateError
 from weakfeedback.validate import integer
 
 IDLE = -1  # the arm of a player that plays none
-PLAYED = ("idle", "free", "met", "earned")  # what a state holds of the counts
 
 
 @dataclass(slots=True)
@@ -60,8 +59,7 @@ class PlayerCounts(NamedTuple):
     @classmethod
     def from_state(cls, arms: int, state: Any) -> PlayerCounts:
         """Return the counts that gave ``state``, or raise `StateError`."""
-        fresh = cls.of(arms)._asdict()
-        counts = cls(**storage.restored_counts(state, {name: fresh[name] for name in PLAYED}))
+        counts = cls(**storage.restored_counts(state, cls.of(arms)._asdict()))
         sound = counts.idle >= 0 and (counts.free >= 0).all() and (counts.met >= 0).all()
         # Rewards are at most 1, and rounding never makes a sum of them exceed their number.
         if not sound or not ((counts.earned >= 0.0) & (counts.earned <= counts.free)).all():
@@ -88,7 +86,7 @@ class PlayerGame(Plain):
     form = Form((Argument("arms", "data", (int,)),))
 
     def __init__(self, arms: int) -> None:
-        self.arms = arms
+        self.K = self.arms = arms
         self.alters = {"miss": self.miss}
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
@@ -138,12 +136,6 @@ class PlayerGame(Plain):
         self.told_to_miss(slots)
         return Altered({"slots": slots})
 
-    def opened(self, decided: int) -> dict[str, Any]:
-        return {"stage": decided}
-
-    def decided_from(self, body: dict[str, Any], terms: Any) -> int:
-        return self.decode(body["stage"], terms)
-
     def answered(self, decided: int, record: Heard) -> dict[str, Any]:
         reward, collided = record.content
         return {"observed": [reward, collided], "digest": fingerprint(record.content)}
@@ -156,7 +148,7 @@ class PlayerGame(Plain):
         return integer("arm", data, IDLE, self.arms - 1)
 
     def state(self, counts: PlayerCounts, terms: Any, kept: Mapping[int, Any]) -> dict[str, Any]:
-        return {"arms": self.arms, "counts": storage.encoded_counts(counts, PLAYED)}
+        return {"arms": self.arms, "counts": storage.encoded_counts(counts, counts._fields)}
 
     def restore(self, body: dict[str, Any]) -> tuple[PlayerCounts, Any, Mapping[int, Any]]:
         counts = PlayerCounts.from_state(self.arms, body["counts"])
