@@ -389,11 +389,13 @@ class Comparer:
         proven: bool = False,
     ) -> None:
         self.compare, self.combine, self.metric = compare, combine, metric
-        self.plain = compare is None and metric is None  # answers are compared with != only
+        self._plain = compare is None and metric is None  # answers are compared with != only
         self._proven = proven or compare is None  # whether ``compare`` is known not to be a tolerance
 
     def difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Return which pairs of answers differ or, with a metric, how far apart they are."""
+        if self._plain:
+            return differences(answers, None), None
         if self.metric is not None:
             return None, distances(answers, self.metric)
         differ = differences(answers, self.compare)

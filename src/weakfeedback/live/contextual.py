@@ -23,7 +23,7 @@ from weakfeedback.live.driver import Interpreted
 from weakfeedback.live.form import Form
 from weakfeedback.live.games.cascade import Answer, Counts, Decision, terms_of
 from weakfeedback.live.games.comparing import check_functions, warm_body
-from weakfeedback.live.games.contextual import ContextualGame, default_policy
+from weakfeedback.live.games.contextual import ContextualGame
 from weakfeedback.live.live import Live
 from weakfeedback.live.numbers import check_metric, loss_of
 from weakfeedback.live.rounds import Rounds
@@ -122,7 +122,7 @@ class ContextualCascade(Cascading, Live, Rounds):
         check_metric(metric, compare)
         code = Comparer(compare, combine, squared or metric, proven=True)
         if policy is None:
-            policy = default_policy(code.metric is not None)
+            policy = "USS-PD" if code.metric is None else "USS-mean"
         if isinstance(policy, str) and getattr(policy_class("contextual", policy), "sees_truth", False):
             raise ValueError(f"policy must be one that needs no labels, got {brief(policy)}")
         told: dict[str, Any] = {"per_pair": True} if mapping.per_pair else {}

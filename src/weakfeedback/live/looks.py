@@ -90,8 +90,7 @@ class Looks(Part):
     @property
     def features(self) -> tuple[str, ...]:
         """The names of the features that may be known of a request, those of ``context``."""
-        found: tuple[str, ...] = self._game.names
-        return found
+        return tuple(self._game.names)
 
     def _request(self, context: Any, prices: Any) -> tuple[Any, ...]:
         """Return the context of a request; nothing if nothing is said of it."""

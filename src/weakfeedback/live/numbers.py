@@ -134,8 +134,7 @@ class Moved(NamedTuple):
 
     def means(self, compared: np.ndarray) -> np.ndarray:
         """Return the mean distance of each pair i < j, infinite before two comparisons."""
-        found: np.ndarray = np.where(compared > 1, self.total / np.maximum(compared, 1), math.inf)
-        return found
+        return np.asarray(np.where(compared > 1, self.total / np.maximum(compared, 1), math.inf))
 
     def seen(self, i: int, j: int, tries: int) -> tuple[float, float, float]:
         """Return the mean distance of a pair and a 95 % interval, (0, 1) before two comparisons."""

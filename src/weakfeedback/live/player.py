@@ -117,8 +117,7 @@ class Player(Live):
             journal.forgive()  # a caller that continues repeats nothing
         _, arm = self._core.current()
         self._wait()
-        found: int = arm
-        return found
+        return int(arm)
 
     def observe(self, reward: float, collided: bool | None = None, slot: int | None = None) -> None:
         """Learn the outcome of the slot.

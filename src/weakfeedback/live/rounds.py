@@ -7,7 +7,7 @@ learn, wait for the journal. A call, a coroutine and a batch differ only in how 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -283,7 +283,10 @@ class Rounds:
         """Answer for many samples, one context each."""
         self._refuse_call(awaits=False)
         found: list[Any] = []
-        for rows in self._batches(samples.size, batch_size):
+        size = integer("batch_size", batch_size, 1, self._most)
+        step = 1 if self._core.ledger.one_at_a_time else size  # a policy that must learn in order
+        for start in range(0, samples.size, step):
+            rows = range(start, min(start + step, samples.size))
             records = self._answer_batch(samples, contexts, rows)
             found += map(self._game.answer, records)
             if self._journal is not None:
@@ -292,13 +295,6 @@ class Rounds:
                 for row, record in zip(rows, records):
                     self._check_self(record.id, samples[row])
         return found
-
-    def _batches(self, count: int, batch_size: Any) -> Iterator[range]:
-        """Yield the rows of each batch; single rows for a policy that must learn in order."""
-        size = integer("batch_size", batch_size, 1, self._most)
-        step = 1 if self._core.ledger.one_at_a_time else size
-        for start in range(0, count, step):
-            yield range(start, min(start + step, count))
 
     def _answer_batch(self, samples: Rows, contexts: Sequence[tuple[Any, ...]], rows: range) -> list[Any]:
         core, game = self._core, self._game
@@ -330,7 +326,12 @@ class Rounds:
         while any(wanted):
             k = min(min(stages) for stages in wanted if stages)
             places = [p for p, stages in enumerate(wanted) if k in stages]
-            for p, output in zip(places, self._outputs_of(k, samples, rows, places, seen, known)):
+            given = samples, [rows[p] for p in places], [_outputs(seen[p]) for p in places]
+            spares = game.stepwise and all(game.tolerates(known[p][1], self._core.terms) for p in places)
+            call = (
+                self._stages[k].each if spares else self._stages[k].many
+            )  # rounds may go on after a failure
+            for p, output in zip(places, call(*given)):
                 seen[p][k] = output
             for p in places:
                 wanted[p].discard(k)
@@ -339,23 +340,6 @@ class Rounds:
                     known[p] = id, self._advance(id, decided, seen[p][k])
                     wanted[p] = set(game.calls(known[p][1]))
         return known
-
-    def _outputs_of(
-        self,
-        k: int,
-        samples: Rows,
-        rows: range,
-        places: list[int],
-        seen: list[dict[int, Any]],
-        known: list[tuple[int, Any]],
-    ) -> Iterator[Any]:
-        """Return the outputs of a stage, or its failures where the rounds go on then."""
-        game, stage = self._game, self._stages[k]
-        given = samples, [rows[p] for p in places], [_outputs(seen[p]) for p in places]
-        if game.stepwise and all(game.tolerates(known[p][1], self._core.terms) for p in places):
-            return iter(stage.each(*given))
-        found: Iterator[Any] = stage.many(*given)
-        return found
 
     def _call_models(
         self,

@@ -489,17 +489,15 @@ class AdaptiveGame(Staged, Plain):
             raise ValueError(f"decision {id} has not stopped yet: tell the output of stage {decided.next}")
         arm = told[-1].stage
         labels = [None if one.number == NOT_CALLED else one.label for one in told]
-        costs, cost, last = None, terms.spends[arm], terms.last
-        if self.names_stages or any(one.cost is not None for one in told):
-            costs = _costs(told, terms)
-            cost, last = add_up(costs), terms.last_paid(costs)
+        own = self.names_stages or any(one.cost is not None for one in told)
         content = told[-1].content() if content is None else content
         scores = tuple(one.known_score for one in told)
         differ = self._by_stage(decided) if self.names_stages else pattern(decided.numbers)
         answers = labels
         if self.promises and terms.promise.background and is_open(decided.chance):  # it has gone out already
             arm, answers = decided.first, [labels[[one.stage for one in told].index(decided.first)]]
-        return RoundRecord(id, arm, answers, labels, content, differ, None, cost, last, costs, scores=scores)
+        costs = _costs(told, terms) if own else None
+        return RoundRecord(id, arm, answers, labels, content, differ, None, costs, scores=scores)
 
     def teach(
         self, decided: Progress, record: RoundRecord, counts: Counts, terms: Terms, rng: np.random.Generator

@@ -21,7 +21,6 @@ from weakfeedback.live.answers import (
     answers_of,
     content_of,
     costs_of,
-    differences,
     far_matrix,
     freeze,
     labels_of,
@@ -106,9 +105,9 @@ class RoundRecord:
     content: Content
     differ: np.ndarray | None  # which pairs differ; None while they are still to be sampled
     far: np.ndarray | None  # how far apart the answers are, where a metric tells
-    cost: float  # of all calls
-    last: float  # what the last stage costs, or cost if it was called
     costs: list[float] | None = None  # of each call, if they differ from the stated costs
+    cost: float = 0.0  # of all calls, set when it is learned
+    last: float = 0.0  # what the last stage costs, or cost if it was called; likewise
     right: np.ndarray | None = None  # which of the answers are right according to a bought label
     truth: Any = None
     label_cost: float = 0.0
@@ -304,13 +303,7 @@ def with_numbers(form: Form) -> Form:
 
 
 def compared(
-    code: Comparer,
-    plain: bool,
-    id: int,
-    arm: int,
-    outputs: Sequence[Any],
-    terms: Terms,
-    content: Content | None = None,
+    code: Comparer, id: int, arm: int, outputs: Sequence[Any], terms: Terms, content: Content | None = None
 ) -> RoundRecord:
     """Return the record of the outputs of stages 0, ..., arm; ValueError if they cannot be compared."""
     if len(outputs) != arm + 1:
@@ -318,18 +311,15 @@ def compared(
             f"outputs must be {arm + 1} in number, of the stages 0 to {arm}, got {len(outputs)}: {short(outputs)}"
         )
     labels: Any = outputs
-    costs, cost, last = None, terms.spends[arm], terms.last
     kinds = set(map(type, outputs))
     if Costed in kinds or Scored in kinds:
         labels = labels_of(outputs)
-    if Costed in kinds:
-        costs = costs_of(outputs, terms.prices)
-        cost, last = add_up(costs), terms.last_paid(costs)
+    costs = costs_of(outputs, terms.prices) if Costed in kinds else None
     answers = labels if code.combine is None else answers_of(labels, code.combine)
-    differ, far = (differences(answers, None), None) if plain else code.difference(answers)
+    differ, far = code.difference(answers)
     if content is None:
         content = content_of(outputs)
-    return RoundRecord(id, arm, answers, labels, content, differ, far, cost, last, costs)
+    return RoundRecord(id, arm, answers, labels, content, differ, far, costs)
 
 
 def moved_in(
@@ -342,11 +332,11 @@ def moved_in(
 
 
 def price(record: RoundRecord, terms: Terms) -> None:
-    """Set the costs of a record when it is learned: the prices may have changed since it was made."""
+    """Set the costs of a record when it is learned, by the prices of then."""
     if record.costs is None:
         record.cost, record.last = terms.spends[record.arm], terms.last
     else:
-        record.last = terms.last_paid(record.costs)
+        record.cost, record.last = add_up(record.costs), terms.last_paid(record.costs)
 
 
 def recosted(body: dict[str, Any], terms: Terms) -> Terms:
@@ -427,10 +417,7 @@ class Staged:
             raise ValueError("far must be given, and differ empty, for a cascade with a metric")
         matrix = pairs_of(differ, arm)
         paid = None if costs is None else vector("costs", costs, at_least=0.0, size=arm + 1).tolist()
-        cost, last = terms.spends[arm], terms.last
-        if paid is not None:
-            cost, last = add_up(paid), terms.last_paid(paid)
-        record = RoundRecord(id, arm, [], [], content, matrix, None, cost, last, paid)
+        record = RoundRecord(id, arm, [], [], content, matrix, None, paid)
         if far is not None:
             record.differ, record.far = None, far_matrix(far, arm)
         return record
@@ -544,7 +531,7 @@ class CascadeGame(Staged, Plain):
         sampled = (self.code.metric is not None and not self.numeric) or self.label_price is not None
         self.teaching_draws = sampled or driver.draws("update_pairs")
         self.binary = bool(getattr(driver.policy, "binary_outputs", False))
-        compares = functools.partial(compared, self.code, self.code.plain)
+        compares = functools.partial(compared, self.code)
         self.record: Callable[..., RoundRecord] = self._record_of_two if self.binary else compares
         self.refuses = {**STEPWISE, **(FORGETS if getattr(driver.policy, "forgets", False) else {})}
         if isinstance(self.code.metric, Squared):
@@ -566,7 +553,7 @@ class CascadeGame(Staged, Plain):
     def _record_of_two(
         self, id: int, decided: int, outputs: Sequence[Any], terms: Terms, content: Content | None = None
     ) -> RoundRecord:
-        found = compared(self.code, False, id, decided, outputs, terms, content)
+        found = compared(self.code, id, decided, outputs, terms, content)
         refuse_third_label(found.differ, found.answers, self._name())
         return found
 

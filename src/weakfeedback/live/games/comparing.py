@@ -71,8 +71,7 @@ def upper(matrix: np.ndarray) -> list[Any]:
     >>> upper(np.array([[0, 1, 2], [0, 0, 3], [0, 0, 0]]))
     [1, 2, 3]
     """
-    found: list[Any] = matrix[np.triu_indices(len(matrix), 1)].tolist()
-    return found
+    return list(matrix[np.triu_indices(len(matrix), 1)].tolist())
 
 
 def content_of_pairs(digest: Any, *said: Any) -> Content:

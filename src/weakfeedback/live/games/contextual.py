@@ -61,11 +61,6 @@ def _check_metric(given: Any, body: dict[str, Any], where: str) -> None:
         raise ValueError(f"metric must be given if and only if it was: see {where}")
 
 
-def default_policy(numeric: bool) -> str:
-    """Return the name of the policy for which none was given."""
-    return "USS-mean" if numeric else "USS-PD"
-
-
 class ContextualGame(Staged, Plain):
     """One round with a context. The ledger keeps the chosen stage and the features."""
 
@@ -156,7 +151,7 @@ class ContextualGame(Staged, Plain):
     def record(
         self, id: int, decided: Placed, outputs: Sequence[Any], terms: Terms, content: Content | None = None
     ) -> RoundRecord:
-        return compared(self.code, self.code.plain, id, decided[0], outputs, terms, content)
+        return compared(self.code, id, decided[0], outputs, terms, content)
 
     def teach(
         self, decided: Placed, record: RoundRecord, counts: Counts, terms: Terms, rng: np.random.Generator
