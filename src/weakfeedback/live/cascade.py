@@ -18,7 +18,6 @@ from weakfeedback.live.answers import (
     Metric,
     Scored,
     as_array,
-    content_of,
     costs_of,
     fingerprint,
     labelled_content,
@@ -57,7 +56,7 @@ from weakfeedback.live.games.comparing import (
     warm_body,
 )
 from weakfeedback.live.games.promise import PromiseCounts, salt_of
-from weakfeedback.live.label_source import NO_LABEL, LabelSource, label_price_of
+from weakfeedback.live.label_source import LabelSource, label_price_of
 from weakfeedback.live.live import Live
 from weakfeedback.live.numbers import Squared, check_metric, loss_of
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
@@ -345,33 +344,6 @@ class Cascade(Promises, StepByStep, Cascading, Live, Rounds):
         given = output_list("outputs", outputs)
         record = game.record(int(id), core.run(core.ledger.decided, id), given, core.terms, ())
         return self._wants(record)
-
-    def feedback(self, id: int, outputs: Sequence[Any], label: Any = NO_LABEL) -> str:
-        """Learn the outputs of stages 0, ..., arm of a decision. Feedback may come at any time and in any order.
-
-        ``label`` is the truth, bought because `wants_label` returned True. It is part of the content: the same outputs
-        with another label, or without one, are a conflict. A label that the policy does not want is refused, because
-        labels selected by the user would bias the estimates. A wanted label may be left out.
-
-        Return "accepted", or "duplicate" if the same feedback was given before. `FeedbackConflict`, `UnknownDecision`
-        and ValueError leave everything unchanged.
-        """
-        self._offer("feedback")
-        given = output_list("outputs", outputs)
-        content = content_of(given)
-        if label is not NO_LABEL:
-            content = labelled_content(content, label)
-        core = self._core
-        arm = core.awaited(id, content)
-        settled = "duplicate"
-        if arm is not None:
-            record = self._game.record(int(id), arm, given, core.terms, content)
-            if label is not NO_LABEL:
-                self._add_label(record, label)
-            settled = core.settle(record)
-        if self._journal is not None:
-            self._wait()
-        return settled
 
     def _buy(self, record: RoundRecord, label: Any) -> None:
         self._add_label(record, label)

@@ -1,4 +1,4 @@
-"""What cascades with and without contexts offer alike: comparisons from elsewhere, new prices, calibration."""
+"""What cascades with and without contexts offer alike: feedback, new prices, calibration."""
 
 from __future__ import annotations
 
@@ -8,19 +8,46 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.cascade.movement import Calibration
-from weakfeedback.live.answers import short, sorted_pairs
+from weakfeedback.live.answers import content_of, labelled_content, output_list, short, sorted_pairs
 from weakfeedback.live.audits import calibrated
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.game import View
 from weakfeedback.live.games.cascade import RoundRecord, Terms, prices_body
 from weakfeedback.live.games.comparing import content_of_pairs, first_passing, stop_by_means
-from weakfeedback.live.label_source import Bought
+from weakfeedback.live.label_source import NO_LABEL, Bought
 from weakfeedback.live.parts import Part
 from weakfeedback.live.stages import Rows
 
 
 class Cascading(Part):
     """What all cascades offer beside their rounds."""
+
+    def feedback(self, id: int, outputs: Sequence[Any], label: Any = NO_LABEL) -> str:
+        """Learn the outputs of stages 0, ..., arm of a decision. Feedback may come at any time and in any order.
+
+        ``label`` is the truth, bought because `wants_label` returned True. It is part of the content: the same outputs
+        with another label, or without one, are a conflict. A label that the policy does not want is refused, because
+        labels selected by the user would bias the estimates. A wanted label may be left out.
+
+        Return "accepted", or "duplicate" if the same feedback was given before. `FeedbackConflict`, `UnknownDecision`
+        and ValueError leave everything unchanged.
+        """
+        self._offer("feedback")
+        given = output_list("outputs", outputs)
+        content = content_of(given)
+        if label is not NO_LABEL:
+            content = labelled_content(content, label)
+        core = self._core
+        decided = core.awaited(id, content)
+        settled = "duplicate"
+        if decided is not None:
+            record = self._game.record(int(id), decided, given, core.terms, content)
+            if label is not NO_LABEL:
+                self._add_label(record, label)
+            settled = core.settle(record)
+        if self._journal is not None:
+            self._wait()
+        return settled
 
     def feedback_pairs(
         self,

@@ -12,8 +12,6 @@ from weakfeedback.live.answers import (
     Comparer,
     Metric,
     as_array,
-    content_of,
-    output_list,
 )
 from weakfeedback.live.cascading import Cascading
 from weakfeedback.live.context_report import ContextualReport, context_explanation, make_context_report
@@ -204,21 +202,6 @@ class ContextualCascade(Cascading, Live, Rounds):
         if self._journal is not None:
             self._give_out(id)
         return Decision(id, decided[0])
-
-    def feedback(self, id: int, outputs: Sequence[Any]) -> str:
-        """Learn the outputs of stages 0, ..., arm of a decision. Feedback may come at any time and in any order.
-
-        Return "accepted", or "duplicate" if the same feedback was given before. `FeedbackConflict`, `UnknownDecision`
-        and ValueError leave everything unchanged.
-        """
-        given, core = output_list("outputs", outputs), self._core
-        content = content_of(given)
-        decided = core.awaited(id, content)
-        settled = "duplicate"
-        if decided is not None:
-            settled = core.settle(self._game.record(int(id), decided, given, core.terms, content))
-        self._wait()
-        return settled
 
     def warm_start(self, X: Any, outputs: Any) -> int:
         """Learn from logs in which all stages ran: ``outputs`` has a row of K labels per context in X.

@@ -42,18 +42,7 @@ UNANSWERED = {
 
 
 class Journal:
-    """Receives the events of one core, and waits for the disk.
-
-    Parameters
-    ----------
-    core, store, learner
-        An open store, and the learner in it.
-    every : integer >= 1
-        How often to wait for the disk: with n, a killed process loses nothing, and a power failure loses at most the
-        last n - 1 events.
-    pending_ttl : number > 0, or None
-        Seconds after which an unanswered decision expires.
-    """
+    """Receives the events of one core, and waits for the disk: see `Live.open` for ``every`` and ``pending_ttl``."""
 
     def __init__(self, core: Core, store: Any, learner: int, every: int, pending_ttl: float | None) -> None:
         self.core, self.store, self.learner = core, store, learner
