@@ -80,7 +80,7 @@ def features(thing, context):
 
 def fix(thing, context):
     """What the first context fixes."""
-    core(thing).resize(context)
+    core(thing).run(core(thing)._resize, context)
 
 
 def tell(thing, id, output):

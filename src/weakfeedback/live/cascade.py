@@ -220,11 +220,12 @@ class Cascade(Promises, StepByStep, Cascading, Live, Rounds):
         K = len(self._stages)
         chosen = {"reference": reference, "sure": sure, "shadow": shadow, "groups": groups}
         chosen |= {"background": background, "self_check": self_check}
+        more: dict[str, Any] = {}
         counts, terms = Counts.of(K), terms_of(stage_costs, 1.0, K, combine is not None)
         check_functions(combine=combine, compare=compare)
         if promises:
             promised = promise_of(K, self._noun, (agree, budget, error_cost), names, **chosen)
-            counts = counts._replace(promise=PromiseCounts())
+            counts, policy, more = counts._replace(promise=PromiseCounts()), POLICY, promised.options()
         else:
             check_name(policy)
             needs = policy is None or (isinstance(policy, str) and policy.lower() not in UNPRICED)
@@ -237,9 +238,6 @@ class Cascade(Promises, StepByStep, Cascading, Live, Rounds):
             options["scale"] = scale  # of a policy
         code = Comparer(compare, combine, squared or metric)
         game: Any
-        more: dict[str, Any] = {}
-        if promises:
-            policy, more = POLICY, promised.options()
         if within:
             game = AdaptiveGame(K, code, limit, promises)
             costs = terms.stage_costs / terms.error_cost
@@ -256,11 +254,10 @@ class Cascade(Promises, StepByStep, Cascading, Live, Rounds):
         make = lambda name, **o: make_policy(game.setting, name, costs, **more, **o)  # noqa: E731
         with prices_told_elsewhere():
             self._begin(game, policy, make, seed, options, compiled, remember, counts, terms)
+        self.speak(names)
         if promises:
             promised = promised._replace(salt=salt_of(self._core.rng))
             self._core.terms = terms._replace(promise=promised)
-        self.speak(names)
-        if promises:
             warn_of_saving(self._core.terms, self._words)
         if code.metric is not None and (game.binary or game.label_price is not None):
             name = "metric" if loss is None else "loss"

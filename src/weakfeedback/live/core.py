@@ -550,11 +550,8 @@ class Core:
         id, choice = self._decide()
         return id, choice.decided
 
-    def resize(self, context: tuple[Any, ...]) -> None:
-        """Fix the lengths of all further contexts to those of this one, if none came before."""
-        self.run(self._resize, context)
-
     def _resize(self, context: tuple[Any, ...]) -> None:
+        """Fix the lengths of all further contexts to those of this one, if none came before."""
         made = self.game.resize(self.terms, context)
         if made is None:
             return

@@ -89,8 +89,10 @@ class Journal:
         if self.log.last_seq - self._pictured >= SNAPSHOT:
             with suppress(OSError):  # recovery works without a snapshot
                 self.snapshot()
-        if self.pending_ttl is not None and self._is_time_to_look(self.pending_ttl):
-            self.expire(self.pending_ttl)
+        ttl, now = self.pending_ttl, time.monotonic()
+        if ttl is not None and now - self._looked >= min(LOOK, ttl):
+            self._looked = now
+            self.expire(ttl)
 
     def wait_paid(self, done: str) -> None:
         """Wait likewise; an answer that was paid for is returned even if the disk is full."""
@@ -158,13 +160,6 @@ class Journal:
             old = self.core.close(old, 0.0, "expire")
             self.wait()
         return old
-
-    def _is_time_to_look(self, ttl: float) -> bool:
-        """Return whether it is time to search for expired decisions, once a minute."""
-        if time.monotonic() - self._looked < min(LOOK, ttl):
-            return False
-        self._looked = time.monotonic()
-        return True
 
 
 class Replayed:

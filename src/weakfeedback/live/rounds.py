@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from weakfeedback.lazy import Later
 from weakfeedback.live.answers import answers_of, fingerprint, labels_of
@@ -27,6 +27,13 @@ def checks_self(terms: Any) -> bool:
     """Whether the reference of a promise is called a second time now and then."""
     promised = getattr(terms, "promise", None)
     return promised is not None and bool(promised.self_check)
+
+
+class Played(NamedTuple):
+    """What the stages of a round have returned so far, and the exceptions of those that failed."""
+
+    seen: dict[int, Any]
+    failed: dict[int, Exception]
 
 
 class Rounds:
@@ -68,18 +75,16 @@ class Rounds:
         if group is not None:
             context = self._context(group)
         core, game = self._core, self._game
-        opened: list[int] = []
-        seen: dict[int, Any] = {}
-        failed: dict[int, Exception] = {}
+        opened, played = list[int](), Played({}, {})
         try:
             id, decided = core.decide(context, opened)
-            decided = self._call_in_turn(id, decided, x, seen, failed)
-            record = self._record(id, decided, seen, failed)
+            decided = self._call_in_turn(id, decided, x, played)
+            record = self._record(id, decided, *played)
             if self._source is not None and core.run(game.wants, record, core.rng):
                 self._buy(record, self._source.ask(x, record.labels))
             self._learn([record])
         except BaseException:
-            self._abandon(opened, [seen])
+            self._abandon(opened, [played.seen])
             raise
         if self._journal is not None:
             self._journal.wait_paid(self._done)
@@ -89,24 +94,20 @@ class Rounds:
 
     # The loops below are methods because from Python 3.12 on the jump back of a `while` slips out of a `try`.
 
-    def _call_in_turn(
-        self, id: int, decided: Any, x: Any, seen: dict[int, Any], failed: dict[int, Exception]
-    ) -> Any:
+    def _call_in_turn(self, id: int, decided: Any, x: Any, played: Played) -> Any:
         """Call the stages that a decision wants, until it wants none; return the decision then."""
-        game, stages = self._game, self._staged(id)
+        game, stages, seen = self._game, self._staged(id), played.seen
         calls = game.calls(decided)
-        while calls:
+        if not game.stepwise:
             if game.spares:
-                self._call_sparing(stages, calls, x, seen, failed)
+                self._call_sparing(stages, calls, x, played)
             else:
                 for k in calls:
-                    seen[k] = (
-                        self._output_of(k, x, seen, decided)
-                        if game.stepwise
-                        else stages[k].one(x, seen.values())
-                    )
-            if not game.stepwise:
-                break
+                    seen[k] = stages[k].one(x, seen.values())
+            return decided
+        while calls:
+            for k in calls:
+                seen[k] = self._output_of(k, x, seen, decided)
             decided = self._advance(id, decided, seen[calls[-1]])
             calls = game.calls(decided)
         return decided
@@ -124,15 +125,9 @@ class Rounds:
         """Return the stages that a decision is about."""
         return self._stages
 
-    def _call_sparing(
-        self,
-        stages: list[Any],
-        calls: Sequence[int],
-        x: Any,
-        seen: dict[int, Any],
-        failed: dict[int, Exception],
-    ) -> None:
+    def _call_sparing(self, stages: list[Any], calls: Sequence[int], x: Any, played: Played) -> None:
         """Call the answering model, then the others, whose failures lose only the comparison."""
+        seen, failed = played
         rescue = self._game.rescue((*calls[1:], calls[0]), self._core.terms)
         for k in calls:
             try:
@@ -168,11 +163,9 @@ class Rounds:
             return self._game.answered_by(id, decided, seen, failed, self._core.terms)
         return self._game.record(id, decided, list(seen.values()), self._core.terms)
 
-    def _records(
-        self, decisions: list[tuple[int, Any]], seen: list[dict[int, Any]], failed: list[dict[int, Exception]]
-    ) -> list[Any]:
+    def _records(self, decisions: list[tuple[int, Any]], played: list[Played]) -> list[Any]:
         """Return the records of a batch. A method: from Python 3.12 on, a list made inside a try can slip out of it."""
-        return [self._record(*one, *outputs) for one, *outputs in zip(decisions, seen, failed)]
+        return [self._record(*decision, *one) for decision, one in zip(decisions, played)]
 
     def _learn(self, records: list[Any]) -> None:
         """Learn rounds; those of which a spared stage failed are cancelled, and single answers teach nothing."""
@@ -206,16 +199,16 @@ class Rounds:
     async def _play_async(self, x: Any, context: tuple[Any, ...]) -> Any:
         self._refuse_call(awaits=True)
         core, game = self._core, self._game
-        opened, seen, failed = list[int](), dict[int, Any](), dict[int, Exception]()
+        opened, played = list[int](), Played({}, {})
         try:
             id, decided = core.decide(context, opened)
-            decided = await self._await_in_turn(id, decided, x, seen, failed)
-            record = self._record(id, decided, seen, failed)
+            decided = await self._await_in_turn(id, decided, x, played)
+            record = self._record(id, decided, *played)
             if self._source is not None and core.run(game.wants, record, core.rng):
                 self._buy(record, await self._source.ask_async(x, record.labels))
             self._learn([record])
         except BaseException:
-            self._abandon(opened, [seen])
+            self._abandon(opened, [played.seen])
             raise
         if self._journal is not None:
             await asyncio.to_thread(self._journal.wait_paid, self._done)
@@ -223,17 +216,15 @@ class Rounds:
             await self._check_self_async(id, x)
         return game.answer(record)
 
-    async def _await_in_turn(
-        self, id: int, decided: Any, x: Any, seen: dict[int, Any], failed: dict[int, Exception]
-    ) -> Any:
-        game = self._game
+    async def _await_in_turn(self, id: int, decided: Any, x: Any, played: Played) -> Any:
+        game, seen = self._game, played.seen
         calls = game.calls(decided)
+        if game.spares:
+            await self._call_at_once(self._staged(id), calls, x, played)
+            return decided
         while calls:
-            if game.spares:
-                await self._call_at_once(self._staged(id), calls, x, seen, failed)
-            else:
-                for k in calls:
-                    seen[k] = await self._output_of_async(k, x, seen, decided)
+            for k in calls:
+                seen[k] = await self._output_of_async(k, x, seen, decided)
             if not game.stepwise:
                 break
             decided = self._advance(id, decided, seen[calls[-1]])
@@ -248,16 +239,9 @@ class Rounds:
                 raise
             return Failed(error)
 
-    async def _call_at_once(
-        self,
-        stages: list[Any],
-        calls: Sequence[int],
-        x: Any,
-        seen: dict[int, Any],
-        failed: dict[int, Exception],
-    ) -> None:
+    async def _call_at_once(self, stages: list[Any], calls: Sequence[int], x: Any, played: Played) -> None:
         """Call all models at once; failures other than of the answering one lose only the comparison."""
-        tasks = dict[int, Any]()
+        (seen, failed), tasks = played, dict[int, Any]()
         try:
             for k in sorted(calls):
                 tasks[k] = asyncio.ensure_future(stages[k].one_async(x, ()))
@@ -298,16 +282,15 @@ class Rounds:
 
     def _answer_batch(self, samples: Rows, contexts: Sequence[tuple[Any, ...]], rows: range) -> list[Any]:
         core, game = self._core, self._game
-        opened: list[int] = []
-        seen: list[dict[int, Any]] = [{} for _ in rows]
-        failed: list[dict[int, Exception]] = [{} for _ in rows]
+        opened, played = list[int](), [Played({}, {}) for _ in rows]
+        seen = [one.seen for one in played]
         try:
             decisions = core.decide_many(contexts[rows.start : rows.stop], opened)
             if game.spares:
-                self._call_models(decisions, samples, rows, seen, failed)
+                self._call_models(decisions, samples, rows, played)
             else:
                 decisions = self._call_stages(decisions, samples, rows, seen)
-            records = self._records(decisions, seen, failed)
+            records = self._records(decisions, played)
             for row, record in zip(rows, records):
                 if self._source is not None and core.run(game.wants, record, core.rng):
                     self._buy(record, self._source.ask(samples[row], record.labels))
@@ -328,10 +311,8 @@ class Rounds:
             places = [p for p, stages in enumerate(wanted) if k in stages]
             given = samples, [rows[p] for p in places], [_outputs(seen[p]) for p in places]
             spares = game.stepwise and all(game.tolerates(known[p][1], self._core.terms) for p in places)
-            call = (
-                self._stages[k].each if spares else self._stages[k].many
-            )  # rounds may go on after a failure
-            for p, output in zip(places, call(*given)):
+            stage = self._stages[k]
+            for p, output in zip(places, stage.each(*given) if spares else stage.many(*given)):
                 seen[p][k] = output
             for p in places:
                 wanted[p].discard(k)
@@ -342,28 +323,23 @@ class Rounds:
         return known
 
     def _call_models(
-        self,
-        decisions: list[tuple[int, Any]],
-        samples: Rows,
-        rows: range,
-        seen: list[dict[int, Any]],
-        failed: list[dict[int, Exception]],
+        self, decisions: list[tuple[int, Any]], samples: Rows, rows: range, played: list[Played]
     ) -> None:
         """Call each model on its rows; the last first, as models that answer usually are."""
         stages = self._staged(decisions[0][0])
         for model in reversed(stages):
             places = [p for p, (_, call) in enumerate(decisions) if model.index in call]
             for p, output in zip(places, model.each(samples, [rows[p] for p in places])):
+                (seen, failed), call = played[p], decisions[p][1]
                 if not isinstance(output, Failed):
-                    seen[p][model.index] = output
-                elif decisions[p][1][-1] != model.index:
-                    failed[p][model.index] = output.error
-                else:
-                    rescue = self._game.rescue(decisions[p][1], self._core.terms)
-                    if rescue is None:
-                        raise output.error
-                    failed[p][model.index] = output.error
-                    seen[p][rescue] = stages[rescue].one(samples[rows[p]], ())
+                    seen[model.index] = output
+                    continue
+                rescue = self._game.rescue(call, self._core.terms)
+                if call[-1] == model.index and rescue is None:
+                    raise output.error
+                failed[model.index] = output.error
+                if call[-1] == model.index:
+                    seen[rescue] = stages[rescue].one(samples[rows[p]], ())
 
     # -- logs in which all stages ran
 
@@ -383,9 +359,7 @@ class Rounds:
     def _refuse_asynchronous(self) -> None:
         for stage in self._stages:
             if stage.asynchronous:
-                raise ValueError(
-                    f"{self._noun}s[{stage.index}] is asynchronous: use `await {self._whole}.acall(x)`"
-                )
+                raise ValueError(f"{stage.name} is asynchronous: use `await {self._whole}.acall(x)`")
 
     def _refuse_elsewhere(self, instead: str = "decide() and feedback(), not a call") -> None:
         if self._stages[0].elsewhere:

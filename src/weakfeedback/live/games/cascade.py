@@ -89,9 +89,8 @@ class Answer:
     outputs: tuple[Any, ...]
     id: int
     truth: Any = None  # the label that was bought for this sample, None if there was none
-    scores: tuple[
-        float | None, ...
-    ] = ()  # of the stages called, where the cascade decides after every answer
+    # of the stages called, where the cascade decides after every answer
+    scores: tuple[float | None, ...] = ()
 
 
 @dataclass(slots=True)
