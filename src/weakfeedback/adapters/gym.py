@@ -262,8 +262,7 @@ class AllocationEnv(WeakFeedbackEnv):
         if largest > 0.0 and (self.spend_all or weights.sum() > 1.0):
             weights = weights / largest  # or sums and quotients of extreme weights are not finite
             scale = float(weights.sum())
-        found: np.ndarray = self._problem.budget * (weights / scale)
-        return found
+        return np.asarray(self._problem.budget * (weights / scale))
 
     def _info(self) -> dict[str, Any]:
         return {**super()._info(), "allocation": self._allocation.copy()}

@@ -104,8 +104,7 @@ def checked_copy(state: Any) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise StateError(f"a state must be a dict, as state() gives it, got {state!r:.60}")
     try:
-        found: dict[str, Any] = json.loads(json_text(state))
-        return found
+        return dict(json.loads(json_text(state)))
     except (TypeError, ValueError, RecursionError):
         raise StateError("the state holds what is no JSON data: give what state() gave") from None
 
@@ -295,8 +294,7 @@ def _word(value: Any) -> str:
 
 def encode_generator(rng: np.random.Generator) -> dict[str, Any]:
     """Return the state of a generator over PCG64 as JSON data."""
-    found: dict[str, Any] = json.loads(json.dumps(rng.bit_generator.state))
-    return found
+    return dict(json.loads(json.dumps(rng.bit_generator.state)))
 
 
 def restore_generator(state: Any) -> np.random.Generator:

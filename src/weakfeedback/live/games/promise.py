@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -102,8 +103,7 @@ class Share(NamedTuple):
 
     def plus(self, other: Share) -> Share:
         """Return the sums."""
-        added = [one + more for one, more in zip(self, other)]
-        return Share(*added)  # type: ignore[arg-type]
+        return Share._make(one + more for one, more in zip(self, other))
 
 
 class Second(NamedTuple):
@@ -179,10 +179,7 @@ class PromiseCounts(NamedTuple):
     @property
     def total(self) -> Share:
         """The sums over all groups."""
-        found = Share()
-        for _, one in self.groups:
-            found = found.plus(one)
-        return found
+        return functools.reduce(Share.plus, [one for _, one in self.groups], Share())
 
     def plus(self, group: str | None, more: Share) -> PromiseCounts:
         """Add to the counts of a group; the first 63 are kept by name."""
