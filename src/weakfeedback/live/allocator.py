@@ -173,11 +173,10 @@ class Allocator(Live):
         """
         seen = self._game.seen(observed, missing)
         record = self._game.record(0, None, seen, ())
+        outcome = "duplicate"
         if self._core.awaited(id, record.content) is not None:
             record.id = int(id)
             outcome = self._core.settle(record)
-        else:
-            outcome = "duplicate"
         self._wait()
         return outcome
 

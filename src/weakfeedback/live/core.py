@@ -435,15 +435,13 @@ class Core:
         """
         id, choice = self.run(self._decide, context, opened, tag)
         if self.hooks is not None:
-            self._hear("decision", [(id, choice.decided)])
+            self._tell_of(self.hooks, [(id, choice.decided)])
         return id, choice.decided
 
-    def _hear(self, kind: str, decisions: Sequence[tuple[int, Any]]) -> None:
-        """Tell the hooks of decisions, and of what was noted before."""
-        if self.hooks is not None:
-            for id, decided in decisions if self.hooks.hears(kind) else ():
-                self.hooks.note(kind, id, self.game.opened(decided))
-            self.hooks.tell()
+    def _tell_of(self, hooks: Hooks, decisions: Sequence[tuple[int, Any]]) -> None:
+        for id, decided in decisions if hooks.hears("decision") else ():
+            hooks.note("decision", id, self.game.opened(decided))
+        hooks.tell()
 
     def _decide(
         self, context: tuple[Any, ...] = (), opened: list[int] | None = None, tag: Any = None
@@ -482,7 +480,8 @@ class Core:
     ) -> list[tuple[int, Any]]:
         """Return a decision for each of the contexts, with consecutive ids: all or none."""
         found = self.run(self._decide_many, contexts, opened, tags)
-        self._hear("decision", found)
+        if self.hooks is not None:
+            self._tell_of(self.hooks, found)
         return found
 
     def _decide_many(
@@ -568,7 +567,8 @@ class Core:
         With ``learn``, a round that has its last output is learned in the same change.
         """
         found = self.run(self._advance, id, before, told, learn, tag)
-        self._hear("feedback", ())
+        if self.hooks is not None:
+            self.hooks.tell()
         return found
 
     def _advance(self, id: int, before: Any, told: Any, learn: bool, tag: Any = None) -> Any:
@@ -608,7 +608,8 @@ class Core:
     def learn(self, records: list[Any], tag: Any = None) -> None:
         """Learn these rounds: all or, if one is no longer pending, none."""
         self.run(self._learn, records, tag)
-        self._hear("feedback", ())
+        if self.hooks is not None:
+            self.hooks.tell()
 
     def _learn(self, records: list[Any], tag: Any = None) -> None:
         game, ledger, sink = self.game, self.ledger, self.sink
@@ -646,7 +647,8 @@ class Core:
     def settle(self, record: Any, tag: Any = None) -> str:
         """Learn a round, unless another thread has learned it already: "accepted" or "duplicate"."""
         found = self.run(self._settle, record, tag)
-        self._hear("feedback", ())
+        if self.hooks is not None:
+            self.hooks.tell()
         return found
 
     def _settle(self, record: Any, tag: Any) -> str:

@@ -617,10 +617,8 @@ class AdaptiveGame(Staged, Plain):
 
     def calibrate(self, body: dict[str, Any], counts: Any, terms: Any, rng: Any) -> Altered:
         """Learn from labelled samples how reliable the last stage is."""
-        known = [[math.nan if one is None else one for one in row] for row in body["scores"]]
-        self.driver.alter(
-            lambda policy: policy.calibrate(body["classes"], np.array(known, dtype=float), body["right"])
-        )
+        scores = np.array(body["scores"], dtype=float)  # NaN where there is none
+        self.driver.alter(lambda policy: policy.calibrate(body["classes"], scores, body["right"]))
         return Altered(body)
 
     # -- what the log and a state hold
