@@ -58,7 +58,8 @@ class SlowSecondLooks:
         allowance: float = 50,
         **options: Any,
     ):
-        self.K, self.Q, self.most, self.trust = len(prices), features, groups, trust
+        self.K, self.Q, self.most = len(prices), features, groups
+        self.trusts, self.talks = trust == "last", trust in ("last", "conversations")
         self.o, self.b = overspend, allowance
         self.omega = min(omega, overspend)
         self.b1 = max(allowance / 5 - 0.01, 0.0)
@@ -161,7 +162,7 @@ class SlowSecondLooks:
         """N_g of the group of this request, with the comparisons under way; of all groups for q = 0."""
         alike = lambda groups: q == 0 or groups[q - 1] == self.groups[q - 1]  # noqa: E731
         under_way = sum(
-            {"round": 1, "answers": -1, "cancel": -1}[what]
+            {"round": 1, "answers": -1, "cancel": -1, "later": 0}[what]
             for what, groups, S in self.diary
             if alike(groups) and {i, j} <= set(S)
         )
@@ -172,11 +173,13 @@ class SlowSecondLooks:
 
     def decision(self) -> set[int]:
         zero, c, K = self.layer0, self.layer0.c, self.K
-        S0 = zero.decision() if self.trust is None else {K}
-        a0 = zero.settled if self.trust is None else K
+        S0 = {K} if self.trusts else zero.decision()
+        a0 = K if self.trusts else zero.settled
         a, want, check = a0, set[int](), False
         t = zero.played()
-        ahead = zero.horizon - t if zero.horizon else max(zero.least, t + 1)
+        decided = t - sum(what == "later" for what, _, _ in self.diary)
+        turns = t / decided if self.talks and decided else 1.0  # of a decision
+        ahead = zero.horizon - t if zero.horizon else max(zero.least * turns, t + 1)
         if zero.memory:
             ahead = min(ahead, zero.memory)
         for i in range(1, a0):
@@ -223,6 +226,12 @@ class SlowSecondLooks:
 
     def price(self, prices: Sequence[float]) -> None:
         self.layer0.c = {i: float(one) for i, one in enumerate(prices, start=1)}
+
+    def believe_last(self) -> None:
+        self.trusts = True
+
+    def follow(self) -> None:
+        self.diary.append(("later", self.groups, ()))
 
     def select(self, rng: Any) -> list[bool]:
         S = self.decision()

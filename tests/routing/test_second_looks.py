@@ -27,7 +27,9 @@ OPTIONS = {
     "horizon": {"features": 2, "horizon": 90, "kappa": 0.5},
     "yields": {"features": 1, "yields": YIELDS},
     "trust": {"features": 1, "trust": "last"},
+    "conversations": {"features": 1, "trust": "conversations", "least": 30},
 }
+FIRST_TALK = 12  # round
 
 
 def options_for(label, models):
@@ -43,6 +45,18 @@ def request(rng, prices):
     return groups, 0.02 + 0.3 * (groups[0] % 3 == 1), prices * rng.choice([0.3, 1.0, 1.0, 2.0])
 
 
+def play_later_turns(policies, groups, t):
+    """Play later turns of a conversation, on a model alone; with the first one the last model is believed."""
+    for policy in policies:
+        if t == FIRST_TALK:
+            policy.believe_last()
+        for n in range(t % 3):
+            model = np.arange(policy.K) == (t + n) % policy.K
+            policy.turn_to(groups, model)
+            policy.follow()
+            policy.start(model, None)
+
+
 def play_beside(fast, label, seed, rounds=70, answered=0.8, prices=None):
     """Both decide on requests of changing groups and prices, while answers come late, in another order or never."""
     rng = np.random.default_rng(seed)
@@ -52,6 +66,8 @@ def play_beside(fast, label, seed, rounds=70, answered=0.8, prices=None):
     nobody, waiting = np.zeros(prices.size, dtype=np.bool_), []
     for t in range(rounds):
         groups, rate, own_prices = request(rng, prices)
+        if label == "conversations" and t >= FIRST_TALK:
+            play_later_turns((one, other), groups, t)
         for policy in (one, other):
             policy.turn_to(groups, nobody)
             if t % 3:
@@ -198,6 +214,9 @@ MUTANTS = [
     ("memory", LOOKS, " * self.prior[r] ** (1.0 - kept)", ""),
     ("one feature", LOOKS, "prior = mu * (1.0 - mu)", "prior = mu"),
     ("one feature", LOOKS, "np.linspace(-5.0, 4.0, POINTS)", "np.linspace(-4.0, 5.0, POINTS)"),
+    ("conversations", LOOKS, "self.trusts_last = True", "pass"),
+    ("conversations", LOOKS, "self.followed += 1.0", "self.followed += 0.5"),
+    ("conversations", LOOKS, "(self.t / max(self.t - self.followed, 1.0))", "1.0"),
     ("one feature", PAY, "call[a] = True\n", "call[a] = call[0] = True\n"),
 ]
 

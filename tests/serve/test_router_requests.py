@@ -48,6 +48,32 @@ async def test_it_decides_as_the_library_does_also_after_a_restart(tmp_path):
         assert {one["group"] for one in report["details"]["groups"]} == {"hard", "easy"}
 
 
+async def test_conversations_believe_the_last_model_unless_told_otherwise_and_the_page_says_so(tmp_path):
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+        for name, more in (("r", {}), ("n", {"options": {"trust": "nobody"}})):
+            place = f"/v1/learners/{name}"
+            assert (await call("PUT", place, {**MADE, **more})).status == 201
+            assert "belief" not in (await call("GET", place + "/report")).data["details"]
+            for n in range(30):
+                body = {"context": {"task": "a"}, "conversation": f"c{n}"}
+                told = (await call("POST", place + "/decide", body)).data
+                if len(told["call"]) > 1:
+                    path = f"{place}/decisions/{told['id']}/feedback"
+                    await call("POST", path, {"outputs": ["x", "x"]})
+            assert (await call("PUT", place, {**MADE, **more})).status == 200  # the same learner
+        believed, other = [(await call("GET", f"/v1/learners/{name}/report")).data for name in "rn"]
+        said = believed["details"]["belief"]
+        assert said.startswith("Believed without proof, since its first conversation: large.")
+        assert "belief" not in other["details"]
+        learner: Any = service.learners["r"]
+        told = view.summary(
+            await service.report("r"), learner.observers["watch"], learner.invoice, service.options.clock()
+        )
+        assert {"state": "open", "text": said} in told["trust"]
+        wrong = await call("PUT", "/v1/learners/w", {**MADE, "options": {"trust": "small"}})
+        assert (wrong.status, "nobody, last, conversations" in wrong.data["detail"]) == (422, True)
+
+
 async def test_what_is_wrong_has_a_code_and_a_repeated_key_must_be_the_same_request(tmp_path):
     async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
         await call("PUT", PLACE, MADE)

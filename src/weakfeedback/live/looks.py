@@ -195,15 +195,18 @@ def group_reports(policy: Any, names: Sequence[str], labels: Sequence[Sequence[A
     return found
 
 
-def looks_words(policy: Any) -> tuple[str, ...]:
+def looks_words(policy: Any, words: Words) -> tuple[str, ...]:
     """Say what second looks have cost at most, and whether context says something, in words."""
     if not hasattr(policy, "extra"):
         return ()
     lines = []
-    if policy.spent > 0.0:
+    against, alone = "what Pay-to-compare would have spent by itself", policy.spent
+    if policy.trusts_last:
+        against, alone = f"what {words.last()} alone would have cost", policy.alone
+    if alone > 0.0:
         lines.append(
-            f"Second looks have added {percent(policy.extra / policy.spent)} to what Pay-to-compare would have spent "
-            f"by itself (at most {percent(policy.omega)} and {policy.looks:g} calls of the last model)."
+            f"Second looks have added {percent(policy.extra / alone)} to {against} "
+            f"(at most {percent(policy.omega)} and {policy.looks:g} calls of the last model)."
         )
     settled = int(policy.settled())
     if policy.Q and settled > 0:
@@ -213,6 +216,19 @@ def looks_words(policy: Any) -> tuple[str, ...]:
             f"That context says nothing has a weight of {percent(float(weights[0] / weights.sum()))}."
         )
     return tuple(lines)
+
+
+def belief_words(policy: Any, words: Words) -> str:
+    """Say whom the router believes, and what that means; nothing if it believes nobody."""
+    if not getattr(policy, "trusts_last", False):
+        return ""
+    since = ", since its first conversation" if policy.trusts_talks else ""
+    turn_off = ' (trust="nobody" does not)' if policy.trusts_talks else ""
+    return (
+        f"Believed without proof{since}: {words.last()}. Where a cheaper model differs from it, that counts as an "
+        f"error of the cheaper one{turn_off}. If {words.last()} is not really better there, it is paid for nothing; "
+        "labelled disagreements (yields) tell."
+    )
 
 
 def refuse_context(policy: Any, promised: bool, options: Mapping[str, Any]) -> None:

@@ -37,7 +37,7 @@ from weakfeedback.live.games.promise import PromiseCounts, salt_of
 from weakfeedback.live.games.promised_router import PromisedRouterGame
 from weakfeedback.live.games.router import RouterAnswer, RouterCounts, RouterGame, RouterTerms, terms_of
 from weakfeedback.live.live import Live
-from weakfeedback.live.looks import Looks, looks_words, refuse_context, yield_reports
+from weakfeedback.live.looks import Looks, belief_words, looks_words, refuse_context, yield_reports
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
 from weakfeedback.live.promise_report import PromiseCertificate, router_explanation
 from weakfeedback.live.rounds import Rounds
@@ -110,6 +110,10 @@ class Router(Changing, Promises, Looks, Live, Rounds):
     context : names of features, optional
         What may be known of a request before any call, such as ``["task", "tenant"]``. Implies the policy
         "Second-looks", which goes down to a cheaper model for groups of requests in which it agrees, and never up.
+        From its first conversation on such a router *believes the last model* (``trust``, an option of that policy):
+        every request begins there, and goes down where a cheaper model agrees. The bound on the money stays, and money
+        plus errors stay within 5 % of the last model alone; where it is not really better it is paid for nothing.
+        ``trust="nobody"`` turns that off, ``trust="last"`` begins with it.
     timeout, compiled, remember, reference, names, sure, shadow, groups, self_check
         As for `Cascade`.
 
@@ -184,6 +188,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         if features is not None:
             refuse_context(policy, promises, options)
             policy, more = LOOKS, {"features": len(features)}
+            more |= {} if "trust" in options else {"trust": "conversations"}
         if promises:
             refuse_metric(metric)
             promised = promise_of(K, self._noun, (agree, budget, error_cost), names, **chosen)
@@ -320,6 +325,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         what a turn of this one costs on average, not its first request, with nothing cached. A key is
         forgotten ``conversation_ttl`` seconds after its last request (3600), and if 100,000 others came later. With a
         promise each turn has its own coin, and after an answer of the reference a conversation stays with it.
+        A router with ``context`` believes the last model from the first conversation on, unless ``trust="nobody"``.
 
         >>> router = Router(2, prices=[1, 20], error_cost=100)
         >>> [router.decide(conversation="a").turn for _ in range(3)]
@@ -500,11 +506,16 @@ class Router(Changing, Promises, Looks, Live, Rounds):
             self._words,
         )
         talks = talks_of(counts)
-        more = (*looks_words(view.policy), *talk_words(talks, self._words, self._words.last()))
+        more = (*looks_words(view.policy, self._words), *talk_words(talks, self._words, self._words.last()))
         more = (*found.guarantees, *more)
         yields = yield_reports(counts.yields)
         return dataclasses.replace(
-            found, groups=self._groups(view), yields=yields, guarantees=more, conversations=talks
+            found,
+            groups=self._groups(view),
+            yields=yields,
+            guarantees=more,
+            conversations=talks,
+            belief=belief_words(view.policy, self._words),
         )
 
     def certificate(self, alpha: float = 0.05) -> Certificate | PromiseCertificate:

@@ -57,12 +57,14 @@ class RouterReport(Report):
         In what share of them the dearer model is really better, with its interval.
     conversations : dict or None
         How many began and moved up, their requests, what these cost, and would have cost with the last model alone.
+    belief : text
+        Which model is believed without proof, and what that means; empty if none is.
     """
 
     columns: ClassVar = ("prices", "calls", "answers")
     row: ClassVar = "model"
     drawn: ClassVar = "answers"
-    rare: ClassVar = ("yields", "conversations")
+    rare: ClassVar = ("yields", "conversations", "belief")
 
     policy: str
     prices: np.ndarray
@@ -87,6 +89,7 @@ class RouterReport(Report):
     groups: tuple[Any, ...] = ()
     yields: tuple[Any, ...] = ()
     conversations: dict[str, Any] | None = None
+    belief: str = ""
 
     def __str__(self) -> str:
         words = self.words
@@ -103,7 +106,7 @@ class RouterReport(Report):
         lines += [*columns((words.width(5), 10, 8, 8), rows), "", *self._pairs(), ""]
         lines += [*(one.line(words) for one in self.groups), ""] if self.groups else []
         lines += [*(one.line(words) for one in self.yields), ""] if self.yields else []
-        lines += [*self._money(), *self.guarantees]
+        lines += [*self._money(), *self.guarantees, *([self.belief] if self.belief else [])]
         return "\n".join(lines)
 
     def _pairs(self) -> list[str]:

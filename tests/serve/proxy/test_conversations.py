@@ -54,6 +54,22 @@ def test_a_conversation_stays_moves_up_and_never_down(key):
         assert bill["requests"] == 5
 
 
+@pytest.mark.parametrize("trust", [None, "nobody"])
+def test_the_last_model_is_believed_from_the_first_conversation_on(tmp_path, trust):
+    more = {} if trust is None else {"options": {"trust": trust}}
+    table = learner(conversation={"key": "header:x-session"}, features=["header:x-task"], **more)
+
+    async def believes(path):
+        async with chatting(path, table) as chat:
+            live = chat.service.learners["support"].live
+            await chat.ask("What is 1 + 1?")
+            before = live.policy.trusts_last
+            await chat.ask("What is 2 + 2?", **SESSION)
+            return before, live.policy.trusts_last, bool(live.report().belief)
+
+    assert asyncio.run(believes(tmp_path / "s.db")) == (False, trust is None, trust is None)
+
+
 def test_a_request_without_the_header_is_decided_alone():
     with world(learner(conversation={"key": "header:x-session"})) as here:
         assert [talk(here, 2)[0] for _ in range(2)] == [None, None]

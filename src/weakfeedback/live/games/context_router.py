@@ -93,6 +93,7 @@ class ContextRouterGame(RouterGame):
         turn: Turn | None = None,
     ) -> Choice:
         """Ask the policy which models to call for this request; in a replay, ``played`` were called instead."""
+        self._believe(turn)
         known = self._known(counts, terms)
         counts, groups = self._numbered(counts, request)
         turn = None if turn is None else self.talks.look_up(turn)

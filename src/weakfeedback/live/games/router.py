@@ -324,6 +324,9 @@ class RouterGame:
         if callable(getattr(policy, "turn_to", None)):
             examples["turn_to"] = (freeze(np.zeros(1, dtype=np.int64)), call)
             undrawn.append("turn_to")
+        if callable(getattr(policy, "follow", None)):
+            examples["follow"] = ()
+            undrawn.append("follow")
         prices = freeze(np.zeros(1))
         for name, example in (
             ("reprice", prices),
@@ -343,6 +346,7 @@ class RouterGame:
         self.select, self.start = method("select"), method("start")
         self.update, self.free = method("update_pairs"), method("cancel")
         self.turn: Any = method("turn_to") if callable(getattr(policy, "turn_to", None)) else None
+        self.follow: Any = method("follow") if callable(getattr(policy, "follow", None)) else None
         warms = callable(getattr(policy, "warm_pairs", None))
         self.warm_row: Any = method("warm_pairs") if warms else None
         self.prices_requests = callable(getattr(policy, "price", None)) and callable(
@@ -375,6 +379,7 @@ class RouterGame:
 
         ``prices`` are those of the request, if it has its own.
         """
+        self._believe(turn)
         known = self._known(counts, terms)
         groups = played.groups if isinstance(played, LayeredCall) else ()
         turn = None if turn is None else self.talks.look_up(turn)
@@ -413,6 +418,12 @@ class RouterGame:
 
     # -- conversations
 
+    def _believe(self, turn: Turn | None) -> None:
+        """Let a policy that believes the last model in conversations do so from its first one on, for good."""
+        policy = self.policy
+        if turn is not None and getattr(policy, "trusts_talks", False) and not policy.trusts_last:
+            self.driver.alter(lambda policy: policy.believe_last())
+
     def _stay(
         self,
         rng: np.random.Generator,
@@ -431,6 +442,8 @@ class RouterGame:
         paid = terms.prices if prices is None else list(prices)
         model = played[-1] if played is not None else self._model_of(turn, counts, terms, paid)
         call: Any = LayeredCall((model,), (model,), groups) if self.turn is not None else (model,)
+        if self.follow is not None:
+            self.follow()
         after = self._start(call, rng, counts, terms, prices)
         why = known._replace(call=call, prices=paid)
         return self._said(Choice(call, why, after, False, call), turn, prices)
@@ -445,9 +458,11 @@ class RouterGame:
         if now <= held:
             return int(held)
         s, f = 1.0 + counts.differed[held, now], 1.0 + counts.compared[held, now] - counts.differed[held, now]
+        better = 1.0  # where they differ the dearer one is right, unless labels say how often
         if lower is not None:  # what is known of requests like this one
             s, f, _ = self.policy.estimate(held, now)
-        share = s / (s + f)
+            better = float(self.policy.yields[held, now])
+        share = better * s / (s + f)
         gain = share * terms.error_cost - (prices[now] - prices[held])
         lost = 0.0 if turn.switching is None else turn.switching[now]
         return now if gain > lost / TURNS else int(held)
@@ -479,7 +494,7 @@ class RouterGame:
         settled, policy = self.settled(counts, terms), self.policy  # the policy is now up to date
         ahead, evidence = None, None
         if isinstance(policy, PayToCompare):
-            ahead, evidence = float(policy.ahead()), (policy.D.copy(), policy.N.copy())
+            ahead, evidence = float(policy.ahead()), policy.evidence()
         rho = float(getattr(policy, "rho", 0.0))
         return Known((), counts, terms.prices, terms.error_cost, settled, ahead, rho, evidence)
 

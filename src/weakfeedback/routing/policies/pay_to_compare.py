@@ -166,10 +166,18 @@ class PayToCompare:
                 found = j
         return found
 
+    def evidence(self):
+        """Return copies of the disagreements and comparisons by which it settles."""
+        return self.D.copy(), self.N.copy()
+
     def ahead(self):
         """Return the number of rounds for which a verdict is expected to matter."""
-        rounds = self.horizon - self.t if self.horizon > 0 else max(self.least, self.t + 1)
+        rounds = self.horizon - self.t if self.horizon > 0 else max(self.fewest(), self.t + 1)
         return min(rounds, self.memory) if self.memory > 0 else rounds
+
+    def fewest(self):
+        """Return the minimum number of rounds assumed to lie ahead."""
+        return self.least
 
     def pays(self, i, j, loss, price):
         """Whether the verdict on a pair may still cost more than its comparisons have cost."""

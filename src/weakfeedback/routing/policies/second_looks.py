@@ -15,6 +15,7 @@ POINTS = 24  # of a mean disagreement, from -5 to 4 on the logistic scale
 SIZES = (2.0, 8.0, 32.0, 128.0)
 MOST_FEATURES = 16
 MOST_GROUPS = 1000
+TRUSTED = ("nobody", "last", "conversations")
 LEAST_SIZE = 0.05  # of the Beta distribution that stands for the mixture
 
 
@@ -39,7 +40,7 @@ class SecondLooks(PayToCompare):
     cannot tell whether that would gain or lose.
 
     With ``trust="last"`` layer 0 is the last model alone, and compares nothing. A disagreement with it *is* an error,
-    by your word, so layer 1 may settle every group by itself.
+    by your word, so layer 1 may settle every group by itself. The bounds then hold against the last model alone.
 
     Draws: none.
 
@@ -55,8 +56,10 @@ class SecondLooks(PayToCompare):
         What looks may cost, as a share of what Pay-to-compare spends; at most ``overspend``.
     yields : K x K numbers up to 1, or None
         ``yields[i][j]`` is at least the share of disagreements of i < j in which j is better; None: 1, the worst case.
-    trust : None or "last"
+    trust : None or "nobody", "last" or "conversations"
         "last": the last model is right by your word, and cheaper ones answer only where they agree with it.
+        "conversations": the same once `believe_last` is called, as a live router does at its first conversation. With
+        both, ``least`` counts decisions, each with the later turns of its conversation (`follow`).
     rho, kappa, horizon, least, memory, overspend, allowance
         As for Pay-to-compare.
 
@@ -79,7 +82,12 @@ class SecondLooks(PayToCompare):
 
     in_short = "Pay-to-compare that goes down where cheaper models agree"
     scratch = ("own", "group")
-    before = {**PayToCompare.before, "trusts_last": False}  # noqa: RUF012
+    before = {  # noqa: RUF012
+        **PayToCompare.before,
+        "trusts_last": False,
+        "trusts_talks": False,
+        "followed": -1.0,
+    }
     sample_problem = "groups"
 
     def __init__(
@@ -99,9 +107,12 @@ class SecondLooks(PayToCompare):
         trust=None,
     ):
         K = model_prices(prices).size
-        if trust is not None and trust != "last":
-            raise ValueError(f"trust must be None or 'last', got {brief(trust)}")
+        if trust is not None and not (isinstance(trust, str) and trust in TRUSTED):
+            raise ValueError(f"trust must be one of {', '.join(TRUSTED)}, got {brief(trust)}")
         self.trusts_last = trust == "last"
+        self.trusts_talks = trust == "conversations"
+        # later turns of conversations, which decide nothing; -1: not counted
+        self.followed = 0.0 if self.trusts_last or self.trusts_talks else -1.0
         self.yields = yield_table(yields, K)
         super().__init__(prices, rho, kappa, horizon, least, memory, overspend, allowance)
         self.stated = self.c.copy()
@@ -171,6 +182,31 @@ class SecondLooks(PayToCompare):
     def settled(self):
         """Return the model that layer 0 trusts."""
         return self.K - 1 if self.trusts_last else self.first_accepted()
+
+    def believe_last(self):
+        """Believe the last model from now on: a disagreement with it is an error of the cheaper one."""
+        self.trusts_last = True
+
+    def follow(self):
+        """Count the next round as a later turn of a conversation: it goes to the model of that one."""
+        if self.followed >= 0.0:
+            self.followed += 1.0
+
+    def fewest(self):
+        """Return the minimum number of rounds assumed to lie ahead: ``least`` decisions, with their later turns."""
+        if self.followed <= 0.0:
+            return float(self.least)
+        return self.least * (self.t / max(self.t - self.followed, 1.0))
+
+    def evidence(self):
+        """Return copies of the disagreements and comparisons by which it settles; those of looks, if it trusts."""
+        differed, compared = self.D.copy(), self.N.copy()
+        if self.trusts_last:
+            for i in range(self.K):
+                for j in range(i + 1, self.K):
+                    at = self.pair(i, j)
+                    differed[i, j], compared[i, j] = self.D1[at, 0, 0], self.N1[at, 0, 0]
+        return differed, compared
 
     def lower(self, want):
         """Return the model that answers here, not above the settled one.

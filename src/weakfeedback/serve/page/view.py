@@ -362,6 +362,7 @@ def _trust(
         {"state": "open" if text.startswith("No bound") else "good", "text": text}
         for text in details.get("guarantees") or ()
     ]
+    found += [{"state": "open", "text": details["belief"]}] if details.get("belief") else []
     found += [{"state": "good", "text": _yield_words(one, watch)} for one in details.get("yields") or ()]
     audit = next((one for one in reversed(watch.audits) if one.get("verdict")), None)
     if audit is not None:
