@@ -233,3 +233,24 @@ def test_the_next_200_requests_after_a_removal_cost_at_most_2_percent_more(name)
                     after.append(cost(policy.with_models(prices[kept], kept), kept, 200, rng))
             if len(before) == 20:
                 assert np.mean(after) <= 1.02 * np.mean(before), (reference, gone)
+
+
+def test_after_a_removal_the_rounds_ahead_begin_again_and_after_an_addition_they_do_not():
+    router = Router(3, prices=[1, 5, 20], error_cost=100)
+    router.warm_start([[0, 0, 0]] * 100)
+    for _ in range(1500):
+        router.decide()
+    assert router.policy.ahead() == 1501
+    router.add_model(price=30)
+    assert router.policy.ahead() == 1501
+    before = router.state()
+    router.remove_model(3)
+    assert (router.policy.begun, router.policy.ahead()) == (1500, 1000)
+    assert Router.from_state(router.state()).policy.begun == 1500
+    # an event from before that was so goes on as it did
+    older = Router.from_state(before)
+    older.core.alter_anew(
+        "models", {"prices": [1, 5, 20], "kept": [0, 1, 2]}, "other models", lambda first: None
+    )
+    assert (older.policy.begun, older.policy.ahead()) == (0, 1501)
+    assert "begun" not in older.state()["core"]["fields"]

@@ -176,6 +176,9 @@ class SlowSecondLooks:
         S0 = {K} if self.trusts else zero.decision()
         a0 = K if self.trusts else zero.settled
         a, want, check = a0, set[int](), False
+        good = dict[
+            int, tuple[float, bool]
+        ]()  # models that are good enough here: price and disagreement, check it?
         t = zero.played()
         decided = t - sum(what == "later" for what, _, _ in self.diary)
         turns = t / decided if self.talks and decided else 1.0  # of a decision
@@ -197,13 +200,15 @@ class SlowSecondLooks:
                 return ahead * share * loss > zero.kappa * max(price, 1e-6 * c[K]) * (n + 1)  # noqa: B023
 
             if cheap <= dear:
-                a = i
-                if pays(cheap, c[a0]):
-                    want |= {a0}
-                    check = True
-                break
-            if pays(dear, c[i]):
+                good[i] = c[i] + zero.yields[i, a0] * s / (s + f), pays(cheap, c[a0])
+            elif not good and pays(dear, c[i]):
                 want |= {i, a0}
+            if good and not (self.trusts and self.talks):
+                break
+        if good:
+            a = min(good, key=lambda i: good[i][0])
+            check = good[a][1]
+            want |= {a0} if check else set()
         S = set(S0) if len(S0) > 1 else {a}
         price = lambda models: sum(c[k] for k in sorted(models))  # noqa: E731
         own, more = price(S0), price(S | want)

@@ -153,10 +153,10 @@ def test_compiled_and_interpreted_rounds_are_those_of_the_twin():
 LOOKS, PAY = second_looks, pay_to_compare
 MUTANTS = [
     ("tight", LOOKS, "return own if want[self.K] else call", "return call"),
-    ("one feature", LOOKS, "return i\n", "return a\n"),
+    ("one feature", LOOKS, "return found\n", "return a\n"),
     ("one feature", LOOKS, "if cheap <= dear:", "if cheap < 0.5 * dear:"),
     ("one feature", LOOKS, "for i in range(a):", "for i in range(a - 1, -1, -1):"),
-    ("horizon", LOOKS, "cheap, self.c[a])", "cheap, self.c[a] - self.c[i])"),
+    ("horizon", LOOKS, "loss, self.c[a])", "loss, self.c[a] - self.c[found])"),
     ("one feature", LOOKS, "dear, self.c[i])", "dear, self.c[a])"),
     ("one feature", LOOKS, "call[k] = own[k] if several > 1 else k == a", "call[k] = k == a"),
     ("two features", LOOKS, "if self.L[at, q] > self.L[at, best]:", "if self.L[at, q] < self.L[at, best]:"),
@@ -215,8 +215,9 @@ MUTANTS = [
     ("one feature", LOOKS, "prior = mu * (1.0 - mu)", "prior = mu"),
     ("one feature", LOOKS, "np.linspace(-5.0, 4.0, POINTS)", "np.linspace(-4.0, 5.0, POINTS)"),
     ("conversations", LOOKS, "self.trusts_last = True", "pass"),
+    ("conversations", LOOKS, "if total < least:", "if found == a:"),
     ("conversations", LOOKS, "self.followed += 1.0", "self.followed += 0.5"),
-    ("conversations", LOOKS, "(self.t / max(self.t - self.followed, 1.0))", "1.0"),
+    ("conversations", LOOKS, "self.t / max(self.t - self.followed, 1.0)", "1.0"),
     ("one feature", PAY, "call[a] = True\n", "call[a] = call[0] = True\n"),
 ]
 

@@ -179,7 +179,7 @@ MUTANTS = [
     (PAY, "pay", "max(price, LEAST_PRICE * self.c[self.K - 1])", "price"),
     (PAY, "pay", "min(1.0, d + self.rho * self.c[j])", "min(1.0, d + self.rho * self.c[i])"),
     (PAY, "pay", "f = 1.0 + self.N[i, j] - self.D[i, j]", "f = 1.0 + self.N[i, j]"),
-    (PAY, "pay", "max(self.least, self.t + 1)", "self.t + 1"),
+    (PAY, "pay", "max(self.least, self.t - self.begun + 1)", "self.t - self.begun + 1"),
     (PAY, "pay", "self.count(i, j, outputs[a] != outputs[b])", "self.count(i, j, outputs[0] != outputs[b])"),
     (PAY, "pay", "        self.asked[i, j] -= 1.0\n        self.add", "        self.add"),
     (

@@ -120,6 +120,8 @@ class Changing:
         if self._core.terms.promise is not None:
             body["reference"] = self._other_reference(kept, replaced)
             body["at"] = int(time.time())
+        elif min(kept) >= 0:
+            body["anew"] = True  # the rounds ahead begin again
         stages = self._other_stages(kept, model)
 
         def taken(first: int) -> None:  # readers look at the models first, so these change last

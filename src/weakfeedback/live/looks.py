@@ -218,10 +218,10 @@ def looks_words(policy: Any, words: Words) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def belief_words(policy: Any, words: Words) -> str:
-    """Say whom the router believes, and what that means; nothing if it believes nobody."""
+def belief_words(policy: Any, words: Words) -> str | None:
+    """Say whom the router believes, and what that means; None if it believes nobody."""
     if not getattr(policy, "trusts_last", False):
-        return ""
+        return None
     since = ", since its first conversation" if policy.trusts_talks else ""
     turn_off = ' (trust="nobody" does not)' if policy.trusts_talks else ""
     return (

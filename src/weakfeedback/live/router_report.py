@@ -57,8 +57,8 @@ class RouterReport(Report):
         In what share of them the dearer model is really better, with its interval.
     conversations : dict or None
         How many began and moved up, their requests, what these cost, and would have cost with the last model alone.
-    belief : text
-        Which model is believed without proof, and what that means; empty if none is.
+    belief : text or None
+        Which model is believed without proof, and what that means; None if none is.
     """
 
     columns: ClassVar = ("prices", "calls", "answers")
@@ -89,7 +89,7 @@ class RouterReport(Report):
     groups: tuple[Any, ...] = ()
     yields: tuple[Any, ...] = ()
     conversations: dict[str, Any] | None = None
-    belief: str = ""
+    belief: str | None = None
 
     def __str__(self) -> str:
         words = self.words

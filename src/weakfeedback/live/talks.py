@@ -2,8 +2,10 @@
 
 A switch loses the cache of the prompt, so a conversation that goes to and fro can cost more than the dear model alone.
 Later requests are not compared and teach nothing. One moves up if the policy would by now answer with a dearer model,
-and that still pays with what the switch costs, spread over the turns that are expected to follow. With a promise every
-turn has its own coin, and a conversation that the reference has answered once stays with it.
+and that still pays with what the switch costs, spread over the turns that are expected to follow. That presupposes that
+the dearer model is right where they differ: a router with context believes the last model from its first conversation
+on, unless it is told to believe nobody. With a promise every turn has its own coin, and a conversation that the
+reference has answered once stays with it.
 """
 
 from __future__ import annotations

@@ -635,8 +635,10 @@ class RouterGame:
         """Go on with other models: what is known of pairs that stay is kept, and a period of prices begins."""
         new, kept = self._other_terms(body, terms), body["kept"]
         policy: Any = self.driver.write_back()
-        after = counts.after_models(kept, new.prices)
-        return Altered(body, after, new, policy.with_models(new.costs, kept), self.talks.with_models(kept))
+        after, other = counts.after_models(kept, new.prices), policy.with_models(new.costs, kept)
+        if isinstance(policy, PayToCompare) and not body.get("anew", False):  # as the event was made
+            other.begun = policy.begun
+        return Altered(body, after, new, other, self.talks.with_models(kept))
 
     def _other_terms(self, body: dict[str, Any], terms: RouterTerms) -> RouterTerms:
         stayed = [was for was in body["kept"] if was >= 0]

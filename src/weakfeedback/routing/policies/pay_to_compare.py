@@ -29,10 +29,10 @@ class PayToCompare:
         rounds ahead x expected loss of the verdict > kappa x price of one comparison x (comparisons of the pair + 1),
 
     so a pair never costs more in comparisons than a wrong verdict on it is still expected to cost. Rounds ahead are
-    ``horizon - t`` if the horizon is known, else as many as have been played, at least ``least``. A comparison is made
-    only if the total spent then stays at or below c_K ((1 + overspend) t + allowance): never more than the last model
-    alone, plus 5 %, plus 50 calls, whatever the models answer. The policy learns from all pairs called. Whether to
-    compare does not depend on the sample.
+    ``horizon - t`` if the horizon is known, else as many as were played (since models were removed), at least
+    ``least``. A comparison is made only if the total spent then stays at or below c_K ((1 + overspend) t + allowance):
+    never more than the last model alone, plus 5 %, plus 50 calls, whatever the models answer. The policy learns from
+    all pairs called. Whether to compare does not depend on the sample.
 
     A request may have prices of its own (``price``, then ``return_to`` the stated ones once it is started). The bound
     is then (1 + overspend) x what the last model alone would have cost for all requests, plus allowance of its calls.
@@ -75,7 +75,7 @@ class PayToCompare:
     in_short = "the cheapest by the posterior; compares while worth it"
     delay_safe = True
     recostable = True  # nothing that is learned depends on the prices
-    before = {"last": 0.0, "more": 0.0}  # noqa: RUF012
+    before = {"last": 0.0, "more": 0.0, "begun": 0}  # noqa: RUF012
 
     def __init__(
         self,
@@ -104,6 +104,7 @@ class PayToCompare:
         self.low = np.zeros((self.K, self.K))
         self.t = 0  # rounds played
         self.since = 0  # the rounds before the current prices
+        self.begun = 0  # the rounds before models were removed
         self.spent = 0.0  # at the current prices
         self.last = 0.0  # the stated price of the last model while a request has its own prices, else 0
         self.more = 0.0  # what the last model alone would have cost above its stated price
@@ -172,12 +173,8 @@ class PayToCompare:
 
     def ahead(self):
         """Return the number of rounds for which a verdict is expected to matter."""
-        rounds = self.horizon - self.t if self.horizon > 0 else max(self.fewest(), self.t + 1)
+        rounds = self.horizon - self.t if self.horizon > 0 else max(self.least, self.t - self.begun + 1)
         return min(rounds, self.memory) if self.memory > 0 else rounds
-
-    def fewest(self):
-        """Return the minimum number of rounds assumed to lie ahead."""
-        return self.least
 
     def pays(self, i, j, loss, price):
         """Whether the verdict on a pair may still cost more than its comparisons have cost."""
@@ -350,7 +347,8 @@ class PayToCompare:
     def with_models(self, prices, kept):
         """Return the policy for other models: ``kept[k]`` is what model k was before, -1 for a new one.
 
-        What is known of pairs that stay is kept, no comparison is open, and the bound on spending restarts.
+        What is known of pairs that stay is kept, no comparison is open, and the bound on spending restarts. If models
+        are only removed, so do the rounds ahead: how long the former ones were used tells nothing of these.
         """
         found = copy.copy(self)
         found.c = model_prices(prices)
@@ -360,6 +358,8 @@ class PayToCompare:
         found.asked, found.cheap, found.low = fresh.copy(), fresh.copy(), fresh.copy()
         found.take_tables(self, kept)
         found.reprice(prices)
+        if min(kept) >= 0:
+            found.begun = found.t
         return found
 
     def take_tables(self, before, kept):

@@ -40,7 +40,8 @@ class SecondLooks(PayToCompare):
     cannot tell whether that would gain or lose.
 
     With ``trust="last"`` layer 0 is the last model alone, and compares nothing. A disagreement with it *is* an error,
-    by your word, so layer 1 may settle every group by itself. The bounds then hold against the last model alone.
+    by your word, so layer 1 may settle every group by itself: of the models that are good enough, the one with the
+    smallest price plus disagreement answers. The bounds then hold against the last model alone.
 
     Draws: none.
 
@@ -192,11 +193,9 @@ class SecondLooks(PayToCompare):
         if self.followed >= 0.0:
             self.followed += 1.0
 
-    def fewest(self):
-        """Return the minimum number of rounds assumed to lie ahead: ``least`` decisions, with their later turns."""
-        if self.followed <= 0.0:
-            return float(self.least)
-        return self.least * (self.t / max(self.t - self.followed, 1.0))
+    def turns(self):
+        """Return how many rounds a decision stands for: one, and the later turns of its conversation."""
+        return self.t / max(self.t - self.followed, 1.0) if self.followed > 0.0 else 1.0
 
     def evidence(self):
         """Return copies of the disagreements and comparisons by which it settles; those of looks, if it trusts."""
@@ -214,20 +213,25 @@ class SecondLooks(PayToCompare):
         Write the models to look at into ``want``, and at its end whether the answering one should be checked.
         """
         a = self.settled()
+        found, least, feature, loss = a, math.inf, 0, 0.0
         for i in range(a):
             s, f, q = self.estimate(i, a)
             d = self.c[a] - self.c[i]
             cheap = self.loss_of_cheap(i, a, s, f)
             dear = self.chance_of_cheap(i, a, s, f) * d
-            if cheap <= dear:  # is it really good enough here?
-                if self.pays_here(i, a, q, cheap, self.c[a]):
-                    want[a] = True
-                    want[self.K] = True
-                return i
-            if self.pays_here(i, a, q, dear, self.c[i]):  # a answers anyway
+            if cheap <= dear:
+                total = self.c[i] + self.yields[i, a] * s / (s + f)
+                if total < least:
+                    found, least, feature, loss = i, total, q, cheap
+                if not self.trusts_last or self.followed < 0.0:  # the first will do
+                    break
+            elif found == a and self.pays_here(i, a, q, dear, self.c[i]):  # a answers anyway
                 want[i] = True
                 want[a] = True
-        return a
+        if found < a and self.pays_here(found, a, feature, loss, self.c[a]):  # is it really good enough here?
+            want[a] = True
+            want[self.K] = True
+        return found
 
     def estimate(self, i, j):
         """Return the Beta distribution that stands for the disagreement here, and the feature with most evidence."""
@@ -264,7 +268,10 @@ class SecondLooks(PayToCompare):
         share = (self.seen[q, g] + 1.0) / (self.t + 1.0)
         compared = self.N1[at, q, g] + self.open[at, q, g] + 1.0
         least = LEAST_PRICE * self.c[self.K - 1]
-        return self.ahead() * share * loss > self.kappa * max(price, least) * compared
+        ahead = self.ahead()
+        if self.followed > 0.0 and self.horizon == 0:  # ``least`` decisions, each with its later turns
+            ahead = max(ahead, self.least * self.turns())
+        return ahead * share * loss > self.kappa * max(price, least) * compared
 
     def affords(self, own, call):
         """Whether these calls stay within both bounds on the money."""
