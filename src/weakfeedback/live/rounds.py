@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from weakfeedback.lazy import Later
 from weakfeedback.live.answers import answers_of, fingerprint, labels_of
@@ -23,17 +23,14 @@ log = logging.getLogger("weakfeedback.live")
 asyncio: Any = Later("asyncio")  # whoever needs it has imported it
 
 
+# What the stages of a round have returned so far, and the exceptions of those that failed.
+Played = tuple[dict[int, Any], dict[int, Exception]]
+
+
 def checks_self(terms: Any) -> bool:
     """Whether the reference of a promise is called a second time now and then."""
     promised = getattr(terms, "promise", None)
     return promised is not None and bool(promised.self_check)
-
-
-class Played(NamedTuple):
-    """What the stages of a round have returned so far, and the exceptions of those that failed."""
-
-    seen: dict[int, Any]
-    failed: dict[int, Exception]
 
 
 class Rounds:
@@ -75,7 +72,8 @@ class Rounds:
         if group is not None:
             context = self._context(group)
         core, game = self._core, self._game
-        opened, played = list[int](), Played({}, {})
+        opened: list[int] = []
+        played: Played = ({}, {})
         try:
             id, decided = core.decide(context, opened)
             decided = self._call_in_turn(id, decided, x, played)
@@ -84,7 +82,7 @@ class Rounds:
                 self._buy(record, self._source.ask(x, record.labels))
             self._learn([record])
         except BaseException:
-            self._abandon(opened, [played.seen])
+            self._abandon(opened, [played[0]])
             raise
         if self._journal is not None:
             self._journal.wait_paid(self._done)
@@ -96,7 +94,7 @@ class Rounds:
 
     def _call_in_turn(self, id: int, decided: Any, x: Any, played: Played) -> Any:
         """Call the stages that a decision wants, until it wants none; return the decision then."""
-        game, stages, seen = self._game, self._staged(id), played.seen
+        game, stages, (seen, _) = self._game, self._staged(id), played
         calls = game.calls(decided)
         if not game.stepwise:
             if game.spares:
@@ -199,7 +197,8 @@ class Rounds:
     async def _play_async(self, x: Any, context: tuple[Any, ...]) -> Any:
         self._refuse_call(awaits=True)
         core, game = self._core, self._game
-        opened, played = list[int](), Played({}, {})
+        opened: list[int] = []
+        played: Played = ({}, {})
         try:
             id, decided = core.decide(context, opened)
             decided = await self._await_in_turn(id, decided, x, played)
@@ -208,7 +207,7 @@ class Rounds:
                 self._buy(record, await self._source.ask_async(x, record.labels))
             self._learn([record])
         except BaseException:
-            self._abandon(opened, [played.seen])
+            self._abandon(opened, [played[0]])
             raise
         if self._journal is not None:
             await asyncio.to_thread(self._journal.wait_paid, self._done)
@@ -217,7 +216,7 @@ class Rounds:
         return game.answer(record)
 
     async def _await_in_turn(self, id: int, decided: Any, x: Any, played: Played) -> Any:
-        game, seen = self._game, played.seen
+        game, (seen, _) = self._game, played
         calls = game.calls(decided)
         if game.spares:
             await self._call_at_once(self._staged(id), calls, x, played)
@@ -282,8 +281,9 @@ class Rounds:
 
     def _answer_batch(self, samples: Rows, contexts: Sequence[tuple[Any, ...]], rows: range) -> list[Any]:
         core, game = self._core, self._game
-        opened, played = list[int](), [Played({}, {}) for _ in rows]
-        seen = [one.seen for one in played]
+        opened: list[int] = []
+        played: list[Played] = [({}, {}) for _ in rows]
+        seen = [one for one, _ in played]
         try:
             decisions = core.decide_many(contexts[rows.start : rows.stop], opened)
             if game.spares:
