@@ -11,7 +11,8 @@ RUN python -m venv /opt/weakfeedback \
 
 FROM python:3.13-slim
 COPY --from=build /opt/weakfeedback /opt/weakfeedback
-RUN useradd --system --uid 10001 --no-create-home weakfeedback && install -d -o weakfeedback -m 700 /data
+RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin weakfeedback \
+ && install -d -o weakfeedback -g weakfeedback -m 700 /data
 USER 10001
 ENV PATH=/opt/weakfeedback/bin:$PATH \
     PYTHONUNBUFFERED=1 \

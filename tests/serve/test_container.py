@@ -1,9 +1,11 @@
 """The container file without a container: its install steps in a clean environment, its command without rights.
 
-The root is read-only and the temporary folder small, as in `compose.yaml`. To build the image needs Docker, and is not
-tried here.
+The root is read-only and the temporary folder small, as in `compose.yaml`. An image that was built is run where
+WEAKFEEDBACK_IMAGE names it.
 """
 
+import contextlib
+import http.client
 import json
 import os
 import re
@@ -113,6 +115,65 @@ def test_the_image_serves_without_rights_on_a_read_only_root(tmp_path, python):
     finally:
         served.kill()
         served.wait(PATIENCE)
+
+
+@pytest.fixture
+def engine():
+    """What runs containers here."""
+    if not os.environ.get("WEAKFEEDBACK_IMAGE"):
+        pytest.skip("WEAKFEEDBACK_IMAGE names no image: build one, with --format docker if by Podman")
+    for name in ("docker", "podman"):
+        words = [name, "image", "inspect", os.environ["WEAKFEEDBACK_IMAGE"]]
+        if shutil.which(name) and subprocess.run(words, capture_output=True, check=False).returncode == 0:
+            return name
+    pytest.skip("neither docker nor podman has that image")
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.given
+def test_the_image_runs_in_a_container(engine):
+    """Not root and nothing to write to but its volume; it ends at once, and goes on where it was after any end."""
+    port, name = free_port(), f"weakfeedback-test-{os.getpid()}"
+
+    def do(*words, check=True):
+        return subprocess.run([engine, *words], capture_output=True, text=True, check=check)
+
+    def answers():
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            return call("GET", "/health/ready")[0] == 200
+
+    call = Client(port, {"authorization": f"Bearer {SECRET}"})
+    options = (
+        "--network host --read-only --tmpfs /tmp:size=64m --cap-drop ALL --security-opt no-new-privileges"
+    )
+    variables = ["-e", f"WEAKFEEDBACK_ADMIN_TOKEN={SECRET}", "-e", f"WEAKFEEDBACK_PORT={port}"]
+    image = os.environ["WEAKFEEDBACK_IMAGE"]
+    try:
+        do("run", "-d", "--name", name, *options.split(), *variables, "-v", f"{name}:/data", image)
+        wait_until(answers)
+        config = {"kind": "cascade", "stages": ["a", "b"], "stage_costs": [1, 2], "error_cost": 9}
+        assert call("PUT", "/v1/learners/t", config)[0] == 201
+        assert call("POST", "/v1/learners/t/decide", {})[1]["id"] == 1
+        assert do("exec", name, "id", "-u").stdout.strip() == str(UID)
+        assert do("exec", name, "touch", "/opt/x", check=False).returncode != 0
+        status = do("exec", name, "cat", "/proc/1/status").stdout
+        assert re.search(r"CapEff:\s+0+\n", status)
+        assert re.search(r"NoNewPrivs:\s+1\n", status)
+        health = json.loads(re.search(r"^HEALTHCHECK .* CMD (\[.*\])$", RUN, re.MULTILINE)[1])
+        assert do("exec", name, *health).returncode == 0
+        for id, end in ((2, "stop"), (3, "kill"), (4, "stop")):
+            do(end, name)
+            ended = do("inspect", name, "--format", "{{.State.ExitCode}}").stdout.strip()
+            assert ended == ("137" if end == "kill" else "0")
+            do("start", name)
+            call.close()
+            wait_until(answers)
+            assert call("POST", "/v1/learners/t/decide", {})[1]["id"] == id
+    finally:
+        call.close()
+        do("rm", "-f", name, check=False)
+        do("volume", "rm", "-f", name, check=False)
 
 
 def healthy(port):

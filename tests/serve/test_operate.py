@@ -145,3 +145,11 @@ def _port(folder, arguments, environment):
     return subprocess.check_output(
         command, cwd=folder, env={**os.environ, **environment}, text=True, timeout=PATIENCE
     ).strip()
+
+
+def test_kubernetes_knows_every_field_of_the_manifest():
+    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate of PyPI is needed")
+    found = list(yaml.safe_load_all((ROOT / "docs" / "operate" / "kubernetes.yaml").read_text()))
+    assert [one["kind"] for one in found] == ["StatefulSet", "Service"]
+    for one in found:
+        validate.validate(one, validate.latest_version(), strict=True)
