@@ -83,6 +83,9 @@ _BATCH = """WITH mine AS (SELECT epoch FROM owner WHERE epoch = %s FOR SHARE)
 INSERT INTO event SELECT new.* FROM mine, unnest(
   %b::bigint[], %b::bigint[], %b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::text[]) AS new"""
 
+_BY_KEYS = """SELECT event.* FROM unnest(?::bigint[], ?::text[]) AS asked (number, name)
+JOIN event ON learner = number AND key = name COLLATE "C" """
+
 
 class PostgresStore(SqlStore):
     """Learners, their events and snapshots in one schema of a database. Make one with ``PostgresStore.open``."""
@@ -363,6 +366,9 @@ class PostgresStore(SqlStore):
         elif status is not TransactionStatus.IDLE:
             raise self._lose("the session was interrupted")
         return database
+
+    def _all_by_key(self, asked: Sequence[tuple[int, str]]) -> list[Any]:
+        return self._all(_BY_KEYS, [learner for learner, _ in asked], [key for _, key in asked])
 
     def _set_durable(self, sync: bool) -> None:
         if self._durable is not sync and self._lock is not None:

@@ -334,6 +334,25 @@ class SqlStore(ABC):
         """Return the event with this ``key``."""
         return self._indexed(self._reading.by_key, learner, key, lambda event: event.key == key)
 
+    def by_keys(self, asked: Sequence[tuple[int, str]]) -> list[Event | JournalError | None]:
+        """Return the events with these learners and keys, each as ``by_key`` does, or the error about it."""
+        known = [*dict.fromkeys(asked)]
+        rows = {(row[0], _decoded(row[5])): row for row in self._run(lambda: self._all_by_key(known))}
+        for learner, key in rows.keys() - set(known):
+            raise JournalError(
+                f"{self._about(learner, rows[learner, key][1])} stands in the index in a wrong place"
+            )
+        found: list[Event | JournalError | None] = []
+        for one in asked:
+            try:
+                found.append(self._event(rows[one]) if one in rows else None)
+            except JournalError as problem:
+                found.append(problem)
+        return found
+
+    def _all_by_key(self, asked: Sequence[tuple[int, str]]) -> list[Any]:
+        return [row for one in asked for row in self._all(self._reading.by_key, *one)]
+
     def decided(self, learner: int, decision: int) -> Event | None:
         """Return the event that opened ``decision``."""
         fits = lambda event: event.decision == decision and event.kind in OPENS  # noqa: E731

@@ -23,6 +23,7 @@ from weakfeedback.serve import expiry
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.config import ConfigError
 from weakfeedback.serve.kept_out import KeptOut
+from weakfeedback.serve.key_lookups import KeyLookups
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.metrics import Metrics
 from weakfeedback.serve.models import Problem
@@ -127,6 +128,7 @@ class Service:
         self.empty: dict[str, int] = {}  # ids of learners that were named but never created
         self.making = asyncio.Lock()  # one learner at a time is created
         self.steps = Steps(self)
+        self.key_lookups = KeyLookups(self)
         self.sharing = None if self.options.shared is None else Sharing(self, self.options.shared)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._was_owner = False

@@ -130,8 +130,7 @@ def checked_key(key: str) -> str:
 
 async def find_by_key(service: Service, learner: Learner, key: str) -> Event | None:
     """Return the event that has this key, stored or not."""
-    known = learner.keys.get(key)
-    return known or await service.steps.look(lambda store: store.by_key(learner.id, key))
+    return learner.keys.get(key) or await service.key_lookups.find(learner.id, key)
 
 
 async def find_end(service: Service, learner: Learner, id: int) -> Event:
