@@ -268,6 +268,30 @@ def changed_rows(place, command, words):
         assert any(words in line for line in store.integrity())
 
 
+def test_many_keys_are_looked_for_at_once(place):
+    with place.open() as store:
+        learners = [store.create_learner(name, 0) for name in ("a", "b")]
+        events = [fill(store, learner, 20 + learner) for learner in learners]
+    place.raw("UPDATE event SET body = replace(body, 'stage', 'stagf') WHERE learner = 2 AND key = 'key4'")
+    with place.open() as store:
+        asked = [
+            (2, "key3"),
+            (1, "key3"),
+            (1, "none"),
+            (2, "key3"),
+            (2, "key4"),
+            (9, "key1"),
+            (1, "key20"),
+            (2, "key21"),
+        ]
+        found = store.by_keys(asked)
+        assert isinstance(found[4], JournalError)
+        assert "learner b: event 8: the checksum is wrong" in str(found.pop(4))
+        three, other, last = events[1][6], events[0][6], events[1][42]
+        assert found == [three, other, None, three, None, events[0][40], last]
+        assert store.by_keys([]) == []
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [

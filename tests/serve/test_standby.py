@@ -96,6 +96,34 @@ async def test_a_standby_takes_over_without_a_learner_that_cannot_be_read(server
     )  # by each owner once
 
 
+async def test_keys_that_many_ask_for_at_once_are_found_each(server):
+    """A server is asked for all of them together; what was told once is told again, and nothing happens twice."""
+    place = InPostgres(server)
+    service, call = await started(place.address)
+    names = ["a", "b", "c"]
+    for name in names:
+        assert (await call("PUT", f"/v1/learners/{name}", CASCADE)).status == 201
+
+    async def ask(count):
+        keys = [(name, f"k{n}") for n in range(count) for name in (*names, *names)]
+        made = [call("POST", f"/v1/learners/{name}/decide", {}, idempotency_key=key) for name, key in keys]
+        return [(key, reply.status, reply.data) for key, reply in zip(keys, await asyncio.gather(*made))]
+
+    first, again = await ask(8), await ask(12)
+    assert {status for _, status, _ in first + again} == {200}
+    ids: dict = {}
+    for key, _, data in first + again:
+        ids.setdefault(key, set()).add(data["id"])
+    assert len(ids) == 36
+    assert all(len(found) == 1 for found in ids.values())
+    assert all(data["repeated"] for key, _, data in again if int(key[1][1:]) < 8)
+    # whoever waits for the answer when the service ends is told so
+    waiting = asyncio.ensure_future(ask(14))
+    await asyncio.sleep(0)
+    await service.stop()
+    assert {status for _, status, _ in await asyncio.wait_for(waiting, PATIENCE)} <= {200, 503}
+
+
 async def test_who_has_lost_the_store_reads_nothing_out_of_its_memory(server):
     """A process that was stopped and goes on would show what was true before."""
     place = InPostgres(server)
