@@ -12,10 +12,11 @@ from weakfeedback.allocation import AllocationProblem, CsbSk, KnownThresholds
 from weakfeedback.allocation.instances import describe
 from weakfeedback.checks import check_policy
 from weakfeedback.experiments import judge, run_experiment, run_experiments
+from weakfeedback.experiments.evidence import more
 from weakfeedback.reproduce.registry import chapters
 from weakfeedback.thesis.chapter4 import CLAIMS, EXPERIMENTS, TABLES
 from weakfeedback.thesis.chapter4 import theorems as theorems
-from weakfeedback.thesis.chapter4.evidence import log_ratio, more, rounds, somewhere
+from weakfeedback.thesis.chapter4.evidence import log_ratio, rounds, somewhere
 from weakfeedback.thesis.chapter4.rivals import KnownThresholdsUcb
 
 LINES = {

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weakfeedback.engine.results import Results
 from weakfeedback.experiments.model import Part
@@ -82,15 +85,35 @@ def skipped(name: str, note: str = "no data") -> Part:
     return Part(name, outcome="skipped", note=note)
 
 
+def last(results: Results, policy: str, measure: str = "regret") -> NDArray[np.float64]:
+    """Return the final values, one per replication."""
+    return results.values(policy, measure)[:, -1]
+
+
+def on(run: Mapping[str, Results], ids: Iterable[str], name: str, part: Callable[..., Part]) -> Part:
+    """Return the part that follows from the results of some experiments; a skipped one if one of them was not run."""
+    ids = tuple(ids)
+    return part(*(run[one] for one in ids)) if all(one in run for one in ids) else skipped(name)
+
+
 def each(
     short: Callable[[str], str],
     run: Mapping[str, Results],
     ids: Iterable[str],
-    part: Callable[[str, Results], Part | None],
+    part: Callable[[str, Results], Part | list[Part] | None],
 ) -> list[Part]:
     """Return the parts of all experiments, under their short names; a skipped one where an experiment was not run."""
-    found = [part(short(name), run[name]) if name in run else skipped(short(name)) for name in ids]
-    return [one for one in found if one is not None]
+    found: list[Part] = []
+    for name in ids:
+        one = part(short(name), run[name]) if name in run else skipped(short(name))
+        found += one if isinstance(one, list) else [] if one is None else [one]
+    return found
+
+
+def without_exception(name: str, holds: Sequence[bool], kind: str = "random problems") -> Part:
+    """Claim: it holds on every one of some problems."""
+    broken = sum(not one for one in holds)
+    return decided(name, broken == 0, broken, len(holds), f"{broken} exceptions in {len(holds)} {kind}")
 
 
 def often(name: str, count: int, n: int, least: float, note: str) -> Part:
@@ -115,11 +138,42 @@ def lower(
     Contradicted if the difference is significantly above minus a margin: 5 % of the larger mean, at least 1. So
     equal regret contradicts the claim too, once the test has enough power.
     """
-    a, b = results.values(first, measure)[:, -1], results.values(second, measure)[:, -1]
+    a, b = last(results, first, measure), last(results, second, measure)
     difference = a - factor * b
     margin = max(MARGIN * max(a.mean(), factor * b.mean()), UNIT)
     note = f"{first} {a.mean():.4g}, {second} {b.mean():.4g}"
     return below(name, difference, difference + margin, note=joined(note, stand_in(results)))
+
+
+def more(name: str, first: np.ndarray, second: np.ndarray) -> Part:
+    """Claim: the second has the larger mean, paired by replication.
+
+    Contradicted if it is significantly not larger by a margin: 5 % of the larger mean, at least 1. So equal values also
+    contradict the claim, once the test has enough power.
+    """
+    n = min(first.size, second.size)
+    a, b = first[:n], second[:n]
+    margin = max(MARGIN * max(a.mean(), b.mean()), UNIT)
+    return above(name, b - a, b - a - margin, f"{a.mean():.4g} to {b.mean():.4g}")
+
+
+def steps(
+    run: Mapping[str, Results],
+    ids: Iterable[str],
+    words: Callable[[str, str], str],
+    values: Callable[[Results], np.ndarray],
+    grows: bool = True,
+) -> list[Part]:
+    """Claim: from each experiment to the next the values grow, or fall. The worlds are the same, so paired."""
+
+    def part(name: str, one: Results, other: Results) -> Part:
+        a, b = values(one), values(other)
+        n = min(a.size, b.size)
+        found = more(name, a, b) if grows else more(name, b, a)
+        return dataclasses.replace(found, note=f"{a[:n].mean():.4g} to {b[:n].mean():.4g}")
+
+    pairs = [(pair, words(*pair)) for pair in itertools.pairwise(ids)]
+    return [on(run, pair, name, functools.partial(part, name)) for pair, name in pairs]
 
 
 def sublinear(name: str, results: Results, policy: str, marks: int | None = None) -> Part:
@@ -127,11 +181,11 @@ def sublinear(name: str, results: Results, policy: str, marks: int | None = None
 
     Contradicted above 0.9: regret that falls more slowly at this horizon proves neither.
     """
-    first, last = _quarters(results.values(policy)[:, :marks])
-    ratio = last.mean() / first.mean() if first.mean() > 0.0 else math.nan
+    first, fourth = _quarters(results.values(policy)[:, :marks])
+    ratio = fourth.mean() / first.mean() if first.mean() > 0.0 else math.nan
     note = f"last quarter adds {ratio:.2f} of the first"
     return below(
-        name, last - SUBLINEAR * first, last - NEARLY_LINEAR * first, joined(note, stand_in(results))
+        name, fourth - SUBLINEAR * first, fourth - NEARLY_LINEAR * first, joined(note, stand_in(results))
     )
 
 

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -17,12 +16,13 @@ from weakfeedback.experiments.evidence import (
     below,
     beside,
     joined,
+    last,
     linear,
     lower,
     reverse,
     same,
-    skipped,
     stand_in,
+    steps,
     sublinear,
 )
 from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
@@ -39,6 +39,7 @@ HEART_5 = (
 COMPARISONS = tuple(f"ch2-compare-{name}" for name in ch2.TABLES)
 REAL = tuple(f"ch2-compare-{name}" for name in (*ch2.PIMA, *ch2.HEART))
 SWEEP = tuple(f"ch2-xi-{step:g}" for step in ch2.STEPS)
+EXPLORING = tuple(f"ch2-{kind}-{instance}" for kind in ("alpha", "f") for instance in ch2.SWEPT)
 
 
 CLAIMS = ClaimList()
@@ -69,7 +70,7 @@ def below_the_heuristic(run: Run) -> Finding:
 
 
 def _as_good(name: str, results: Results, first: str, second: str) -> Part:
-    a, b = results.values(first)[:, -1], results.values(second)[:, -1]
+    a, b = last(results, first), last(results, second)
     return same(name, a - b, max(0.05 * b.mean(), 1.0), note=f"{a.mean():.4g} and {b.mean():.4g}")
 
 
@@ -88,7 +89,7 @@ def large_margins(run: Run) -> Finding:
     """USS-TS outperforms other algorithms with large margins"""
 
     def part(name: str, r: Results) -> Part:
-        ts, ucb = r.values(TS)[:, -1], r.values(UCB)[:, -1]
+        ts, ucb = last(r, TS), last(r, UCB)
         note = joined(f"{TS} {ts.mean():.4g}, {UCB} {ucb.mean():.4g}", stand_in(r))
         found = below(name, ts - LARGE * ucb, ts - NOT_LARGE * ucb, note)
         facts = r.about["facts"]
@@ -164,22 +165,18 @@ def resolved(results: Results) -> bool:
     return bool(xi != 0.0 and math.log(rounds) * spread / xi**2 <= rounds / 2)
 
 
-def _steps(run: Run, ids: Iterable[str], grows: bool) -> list[Part]:
-    """Compare the regret of USS-TS between neighbouring experiments, paired because the worlds are the same."""
-    parts = []
-    for first, second in itertools.pairwise(ids):
-        name = f"{first.removeprefix('ch2-')} to {second.removeprefix('ch2-xi-')}"
-        if first not in run or second not in run:
-            parts.append(skipped(name))
-            continue
-        a, b = run[first].values(TS)[:, -1], run[second].values(TS)[:, -1]
-        change = b - a if grows else a - b
-        margin = max(0.05 * max(a.mean(), b.mean()), 1.0)
-        found = above(name, change, change - margin, f"{a.mean():.4g} to {b.mean():.4g}")
-        parts.append(
-            found if resolved(run[first]) and resolved(run[second]) else beside(found, "near xi = 0")
-        )
-    return parts
+def _steps(run: Run, ids: list[str], grows: bool) -> list[Part]:
+    """Compare the regret of USS-TS between neighbouring experiments."""
+
+    def words(first: str, second: str) -> str:
+        return f"{first.removeprefix('ch2-')} to {second.removeprefix('ch2-xi-')}"
+
+    def known(pair: tuple[str, str]) -> bool:
+        return all(name not in run or resolved(run[name]) for name in pair)
+
+    parts = steps(run, ids, words, functools.partial(last, policy=TS), grows)
+    pairs = itertools.pairwise(ids)
+    return [part if known(pair) else beside(part, "near xi = 0") for part, pair in zip(parts, pairs)]
 
 
 def _select_sweep(dominant: bool) -> list[str]:
@@ -240,9 +237,7 @@ def stuck(run: Run) -> Finding:
     )
 
 
-@CLAIMS.tested(
-    15, "963", tuple(f"ch2-{kind}-{instance}" for kind in ("alpha", "f") for instance in ch2.SWEPT)
-)
+@CLAIMS.tested(15, "963", EXPLORING)
 def more_exploration(run: Run) -> Finding:
     """f(t) and alpha control the exploration in USS-UCB. The larger the value, the more will be the exploration"""
 
@@ -250,17 +245,16 @@ def more_exploration(run: Run) -> Finding:
         later = range(r.about["facts"]["optimal_arm"] + 1, len(r.about["facts"]["gaps"]))
         return sum((r.values(policy, f"pulls_{j}")[:, -1] for j in later), np.zeros(1))
 
-    parts = []
-    for kind in ("alpha", "f"):
-        for instance in ch2.SWEPT:
-            name = f"ch2-{kind}-{instance}"
-            if name not in run:
-                parts.append(skipped(f"{kind} on {instance}"))
-                continue
-            for first, second in itertools.pairwise(run[name].policies):
-                a, b = explored(run[name], first), explored(run[name], second)
-                note = f"{a.mean():.4g} to {b.mean():.4g} rounds after the optimal arm"
-                parts.append(above(f"{first} to {second} on {instance}", b - a, b - a - 1.0, note))
+    def part(name: str, r: Results) -> list[Part]:
+        found = []
+        for first, second in itertools.pairwise(r.policies):
+            a, b = explored(r, first), explored(r, second)
+            note = f"{a.mean():.4g} to {b.mean():.4g} rounds after the optimal arm"
+            words = f"{first} to {second} on {name.partition('-')[2]}"
+            found.append(above(words, b - a, b - a - 1.0, note))
+        return found
+
+    parts = each(run, EXPLORING, part)
     return Finding(tuple(parts), summary="Exploration is counted as rounds at arms after the optimal one.")
 
 
@@ -271,8 +265,7 @@ def order_not_needed(run: Run) -> Finding:
     def both(name: str, r: Results) -> list[Part]:
         return [sublinear(f"{policy} on {name}", r, policy) for policy in (TS, UCB)]
 
-    known = "ch2-order-unordered-1" in run
-    parts = both("unordered-1", run["ch2-order-unordered-1"]) if known else [skipped("unordered-1")]
+    parts = each(run, ["ch2-order-unordered-1"], lambda _, r: both("unordered-1", r))
     return Finding(
         tuple(parts), summary="Error rates .25, .30, .05, .10 along the cascade; the third arm is optimal."
     )

@@ -12,7 +12,7 @@ from weakfeedback.cascade import CascadeProblem, instances
 from weakfeedback.cascade.problem import law_of, sampled_rows
 from weakfeedback.datasets import DataMissing
 from weakfeedback.engine.seeds import WORLD, generator
-from weakfeedback.experiments.evidence import beside, decided, often, skipped
+from weakfeedback.experiments.evidence import beside, decided, often, skipped, without_exception
 from weakfeedback.experiments.model import Claim, ClaimList, Finding, Part, data_of
 from weakfeedback.thesis.chapter2 import experiments as ch2
 from weakfeedback.thesis.random_cascades import random_dominant, random_problems
@@ -99,9 +99,7 @@ def _same_answer(problem: CascadeProblem, replication: int) -> bool:
 
 
 def _holds_on(name: str, problems: list[CascadeProblem], rule: Callable[[CascadeProblem], bool]) -> Part:
-    broken = sum(not rule(problem) for problem in problems)
-    note = f"{broken} exceptions in {len(problems)} random cascades"
-    return decided(name, broken == 0, broken, len(problems), note)
+    return without_exception(name, [rule(problem) for problem in problems], "random cascades")
 
 
 @CLAIMS.tested(11, "1301", how="property")

@@ -10,7 +10,7 @@ import numpy as np
 from weakfeedback.cascade import CascadeProblem
 from weakfeedback.cascade.problem import law_of, sampled_rows
 from weakfeedback.engine.results import Results
-from weakfeedback.experiments.evidence import below, beside, decided, reverse, skipped
+from weakfeedback.experiments.evidence import below, beside, decided, last, reverse, skipped
 from weakfeedback.experiments.model import Claim, ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter2 import experiments as ch2
 from weakfeedback.thesis.chapter2.claims import each
@@ -38,7 +38,7 @@ def boundary_not_learnable(run: Run) -> Finding:
     # contradicted if one policy stays below its bound on all instances of the proof.
 
     def part(name: str, r: Results) -> Part:
-        regret, bound = r.values(FORCED)[:, -1], r.about["facts"]["forced"]
+        regret, bound = last(r, FORCED), r.about["facts"]["forced"]
         return reverse(below(name, regret - bound, note=f"regret {regret.mean():.4g}, bound {bound:.4g}"))
 
     return Finding(
@@ -138,7 +138,7 @@ def _pulls_below(name: str, results: Results, arms: Iterable[int]) -> list[Part]
     bound = results.about["facts"]["ucb_pulls"]
     parts = []
     for j in arms:
-        pulls = results.values(UCB, f"pulls_{j}")[:, -1]
+        pulls = last(results, UCB, f"pulls_{j}")
         note = f"{pulls.mean():.4g} pulls, bound {bound[j]:.4g}"
         parts.append(below(f"arm {j + 1} of {name}", pulls - bound[j], note=note))
     return parts
@@ -147,14 +147,11 @@ def _pulls_below(name: str, results: Results, arms: Iterable[int]) -> list[Part]
 @CLAIMS.tested(20, "932", RANDOM)
 def finitely_many_pulls(run: Run) -> Finding:
     """the mean number of times a arm j < i* is selected, is finite"""
-    parts: list[Part] = []
-    for name in RANDOM:
-        if name not in run:
-            parts.append(skipped(name))
-            continue
-        parts += _pulls_below(
-            name.removeprefix("ch2-"), run[name], range(run[name].about["facts"]["optimal_arm"])
-        )
+
+    def part(name: str, r: Results) -> list[Part]:
+        return _pulls_below(name, r, range(r.about["facts"]["optimal_arm"]))
+
+    parts = each(run, RANDOM, part)
     return Finding(
         tuple(parts), summary="Pulls after 10 000 rounds against the bound, which does not grow with T."
     )
@@ -163,20 +160,19 @@ def finitely_many_pulls(run: Run) -> Finding:
 @CLAIMS.tested(21, "919-939, 956, 969", (*RANDOM, "ch2-empty-set"))
 def ucb_dependent_bound(run: Run) -> Finding:
     """for any P in P_WD, the expected regret of USS-UCB in T rounds is bounded as below"""
-    parts: list[Part] = []
-    for name in (*RANDOM, "ch2-empty-set"):
-        if name not in run:
-            parts.append(skipped(name))
-            continue
-        short, r = name.removeprefix("ch2-"), run[name]
-        facts = r.about["facts"]
-        parts += _pulls_below(short, r, range(facts["optimal_arm"] + 1, len(facts["gaps"])))
-        regret, bound, repaired = r.values(UCB)[:, -1], facts["ucb_regret"], facts["ucb_repaired"]
-        parts.append(
-            below(f"regret on {short}", regret - bound, note=f"{regret.mean():.4g}, bound {bound:.4g}")
-        )
-        note = f"{regret.mean():.4g}, bound {repaired:.4g}"
-        parts.append(beside(below(f"regret on {short}, repaired bound", regret - repaired, note=note)))
+
+    def part(name: str, r: Results) -> list[Part]:
+        facts, regret = r.about["facts"], last(r, UCB)
+        bound, repaired = facts["ucb_regret"], facts["ucb_repaired"]
+        note = f"{regret.mean():.4g}, bound {bound:.4g}"
+        sound = f"{regret.mean():.4g}, bound {repaired:.4g}"
+        return [
+            *_pulls_below(name, r, range(facts["optimal_arm"] + 1, len(facts["gaps"]))),
+            below(f"regret on {name}", regret - bound, note=note),
+            beside(below(f"regret on {name}, repaired bound", regret - repaired, note=sound)),
+        ]
+
+    parts = each(run, (*RANDOM, "ch2-empty-set"), part)
     return Finding(
         tuple(parts),
         summary="With three or more arms the last arm is also played when no arm passes its tests, which says "
@@ -193,7 +189,7 @@ def ucb_uniform_bounds(run: Run) -> Finding:
 
     def against(key: str) -> Callable[[str, Results], Part]:
         def part(name: str, r: Results) -> Part:
-            regret, bound = r.values(UCB)[:, -1], r.about["facts"][key]
+            regret, bound = last(r, UCB), r.about["facts"][key]
             words = "weak" if key == "ucb_uniform" else "strong"
             return below(
                 f"{name} ({words})", regret - bound, note=f"regret {regret.mean():.6g}, bound {bound:.6g}"

@@ -18,8 +18,10 @@ from weakfeedback.experiments.evidence import (
     beside,
     decided,
     joined,
+    last,
     linear,
     lower,
+    on,
     skipped,
     stand_in,
 )
@@ -48,16 +50,16 @@ each = functools.partial(evidence.each, lambda name: name.removeprefix("ch3-"))
 
 def falling(run: Run, ids: Iterable[str]) -> list[Part]:
     """Test that the regret of USS-PD falls from each experiment to the next, paired: the contexts are the same."""
-    parts = []
-    for first, second in itertools.pairwise(ids):
-        name = f"{first.removeprefix('ch3-')} to {second.removeprefix('ch3-')}"
-        if first not in run or second not in run:
-            parts.append(skipped(name))
-            continue
-        a, b = run[first].values(PD)[:, -1], run[second].values(PD)[:, -1]
+
+    def part(name: str, one: Results, other: Results) -> Part:
+        a, b = last(one, PD), last(other, PD)
         margin = max(MARGIN * max(a.mean(), b.mean()), UNIT)
-        parts.append(below(name, b - a, b - a + margin, f"{a.mean():.4g} to {b.mean():.4g}"))
-    return parts
+        return below(name, b - a, b - a + margin, f"{a.mean():.4g} to {b.mean():.4g}")
+
+    pairs = [
+        (pair, " to ".join(name.removeprefix("ch3-") for name in pair)) for pair in itertools.pairwise(ids)
+    ]
+    return [on(run, pair, name, functools.partial(part, name)) for pair, name in pairs]
 
 
 @CLAIMS.tested(29, "2439", PRINTED)
@@ -136,11 +138,8 @@ def _beats_baselines(run: Run, data: str) -> Finding:
             name = ch3.cost_id(data, labels, number)
             for other in (*BASELINES, ch3.FIRST):
                 title = f"{data} {number}, {labels} labels, against {other}"
-                found = (
-                    lower(title, run[name], PD, other, measure="total_cost")
-                    if name in run
-                    else skipped(title)
-                )
+                test = functools.partial(lower, title, first=PD, second=other, measure="total_cost")
+                found = on(run, [name], title, test)
                 counts = labels == "random" and other != ch3.FIRST
                 parts.append(found if counts else beside(found))
     return Finding(
@@ -173,7 +172,7 @@ def decomposition(run: Run) -> Finding:
     # tested without its first term, which is not known and not negative.
 
     def part(name: str, r: Results) -> Part:
-        known, regret = r.about["facts"], r.values(PD)[:, -1]
+        known, regret = r.about["facts"], last(r, PD)
         share = 1.0 - known["wd"]
         bound = share * known["largest_regret"] * int(r.about["horizon"])
         note = f"regret {regret.mean():.4g}, rho R_max T {bound:.4g} with rho = {share:.3f}"

@@ -12,7 +12,7 @@ from weakfeedback.contextual import ContextualProblem, RealizableProblem, instan
 from weakfeedback.contextual.arguments import pairs
 from weakfeedback.contextual.assumptions import assess, fit_logistic
 from weakfeedback.engine.results import Results
-from weakfeedback.experiments.evidence import below, beside, decided, joined, skipped, stand_in
+from weakfeedback.experiments.evidence import below, beside, decided, joined, last, skipped, stand_in
 from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter3 import experiments as ch3
 from weakfeedback.thesis.chapter3.claims import PRINTED, REALIZABLE, cost_ids, each
@@ -296,13 +296,13 @@ def below_the_bound(run: Run) -> Finding:
     """with probability at least 1 - 2 delta, the regret of USS-PD for T > m contexts is [at most] R_max [m + ...]"""
 
     def part(name: str, r: Results) -> Part:
-        known, regret = r.about["facts"], r.values(PD)[:, -1]
+        known, regret = r.about["facts"], last(r, PD)
         most = known["largest_regret"] * int(r.about["horizon"])
         note = f"{regret.mean():.4g}, bound {known['bound']:.2g}, R_max T {most:.4g}"
         return below(name, regret - known["bound"], note=note)
 
     def with_ridge(name: str, r: Results) -> Part:
-        bound, regret = r.about["facts"]["ridge_bound"], r.values(ch3.BETA)[:, -1]
+        bound, regret = r.about["facts"]["ridge_bound"], last(r, ch3.BETA)
         return below(f"{ch3.BETA} on {name}", regret - bound, note=f"{regret.mean():.4g}, bound {bound:.2g}")
 
     parts = [*each(run, ("ch3-varying", *REALIZABLE), part), *each(run, ("ch3-varying",), with_ridge)]

@@ -8,10 +8,21 @@ from collections.abc import Iterable
 import numpy as np
 
 from weakfeedback.engine.results import Results
-from weakfeedback.experiments.evidence import MARGIN, UNIT, beside, decided, lower, same, skipped, sublinear
+from weakfeedback.experiments.evidence import (
+    MARGIN,
+    UNIT,
+    beside,
+    decided,
+    last,
+    lower,
+    more,
+    same,
+    skipped,
+    sublinear,
+)
 from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter4 import experiments as ch4
-from weakfeedback.thesis.chapter4.evidence import each, more, regret, rounds, short, steps
+from weakfeedback.thesis.chapter4.evidence import each, rounds, short, steps
 from weakfeedback.thesis.chapter4.experiments import DK, DT, DU, MK, SK, ST, ST_PROGRAM, SU
 
 CLAIMS = ClaimList()
@@ -167,7 +178,7 @@ def smaller_epsilon(run: Run) -> Finding:
     results, parts = run["ch4-epsilon-iv"], []
     for policy in (MK, DT):
         for large, small in itertools.pairwise(ch4.EPSILONS):
-            a, b = (regret(results, f"{policy}, epsilon = {epsilon:g}") for epsilon in (large, small))
+            a, b = (last(results, f"{policy}, epsilon = {epsilon:g}") for epsilon in (large, small))
             parts.append(more(f"{policy}, epsilon {large:g} to {small:g}", a, b))
     return Finding(tuple(parts))
 
@@ -191,7 +202,7 @@ def mk_matches_dk(run: Run) -> Finding:
     """the performance of CSB-MK matches with CSB-DK [...] as only two arms have the same threshold in Instance III"""
 
     def part(name: str, r: Results) -> Part:
-        a, b = regret(r, MK), regret(r, DK)
+        a, b = last(r, MK), last(r, DK)
         return same(name, a - b, max(MARGIN * b.mean(), UNIT), f"{MK} {a.mean():.4g}, {DK} {b.mean():.4g}")
 
     parts = each(run, COMPARE[:1], part)
@@ -242,7 +253,7 @@ def sets_kept(run: Run) -> Finding:
             if name not in run:
                 parts.append(skipped(label))
                 continue
-            each_round, kept = (regret(run[name], f"{policy}, N = {n}") for n in (1, ch4.EVERY))
+            each_round, kept = (last(run[name], f"{policy}, N = {n}") for n in (1, ch4.EVERY))
             note = f"N = 1: {each_round.mean():.4g}, N = {ch4.EVERY}: {kept.mean():.4g}"
             margin = max(2 * MARGIN * each_round.mean(), UNIT)
             parts.append(same(label, kept - each_round, margin, note))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -12,20 +11,15 @@ import numpy as np
 
 from weakfeedback.engine.results import Results
 from weakfeedback.experiments import evidence
-from weakfeedback.experiments.evidence import MARGIN, UNIT, above, below, skipped
+from weakfeedback.experiments.evidence import below, last, skipped
 from weakfeedback.experiments.model import Part, Run
 
 Measure = Callable[[Results, str], np.ndarray]
 
 
-def regret(results: Results, policy: str) -> np.ndarray:
-    """Return the final regret, by replication."""
-    return results.values(policy)[:, -1]
-
-
 def rounds(results: Results, policy: str) -> np.ndarray:
     """Return the rounds until the thresholds were found, by replication; the horizon where they were not."""
-    found = results.values(policy, "found_at")[:, -1]
+    found = last(results, policy, "found_at")
     return np.where(np.isnan(found), float(results.about["horizon"]), found)
 
 
@@ -40,47 +34,18 @@ def short(name: str) -> str:
 each = functools.partial(evidence.each, short)
 
 
-def more(name: str, first: np.ndarray, second: np.ndarray) -> Part:
-    """Claim: the second has the larger mean, paired by replication.
-
-    Contradicted if it is significantly not larger by a margin: 5 % of the larger mean, at least 1. So equal values also
-    contradict the claim, once the test has enough power.
-    """
-    n = min(first.size, second.size)
-    a, b = first[:n], second[:n]
-    margin = max(MARGIN * max(a.mean(), b.mean()), UNIT)
-    return above(name, b - a, b - a - margin, f"{a.mean():.4g} to {b.mean():.4g}")
-
-
 def steps(
-    run: Run, ids: Sequence[str], policy: str, *, grows: bool = True, measure: Measure = regret
+    run: Run, ids: Sequence[str], policy: str, *, grows: bool = True, measure: Measure = last
 ) -> list[Part]:
-    """Claim: from each experiment to the next the measure grows, or falls. The worlds are the same, so paired."""
-    parts = []
-    for first, second in itertools.pairwise(ids):
-        name = f"{policy}, {_step(first, second)}"
-        if first not in run or second not in run:
-            parts.append(skipped(name))
-            continue
-        a, b = measure(run[first], policy), measure(run[second], policy)
-        if grows:
-            parts.append(more(name, a, b))
-        else:
-            found = more(name, b, a)
-            n = min(a.size, b.size)
-            parts.append(dataclasses.replace(found, note=f"{a[:n].mean():.4g} to {b[:n].mean():.4g}"))
-    return parts
+    """Claim: from each experiment to the next the measure of a policy grows, or falls."""
 
+    def words(first: str, second: str) -> str:
+        """Describe two experiments of a sweep: their ids are ch4-kind-instance-value, and the law of rewards."""
+        _, kind, instance, value, *law = first.split("-")
+        change = f"{'Q' if kind == 'resource' else 'theta'} = {value} to {second.split('-')[3]}"
+        return ", ".join([policy, instance.upper(), *law, change])
 
-def _step(first: str, second: str) -> str:
-    """Describe two experiments of a sweep: their ids are ch4-kind-instance-value, and the law of rewards."""
-    _, kind, instance, value, *law = first.split("-")
-    words = [
-        instance.upper(),
-        *law,
-        f"{'Q' if kind == 'resource' else 'theta'} = {value} to {second.split('-')[3]}",
-    ]
-    return ", ".join(words)
+    return evidence.steps(run, ids, words, lambda results: measure(results, policy), grows)
 
 
 def somewhere(name: str, parts: Sequence[Part]) -> Part:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from weakfeedback.experiments.evidence import above, beside, decided, reverse, skipped, sublinear
+from weakfeedback.experiments.evidence import above, beside, decided, last, more, reverse, skipped, sublinear
 from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.stats import student_interval
 from weakfeedback.thesis.chapter4 import experiments as ch4
 from weakfeedback.thesis.chapter4.claims import NUM_DIFFERENT, ROUNDING, sweep
-from weakfeedback.thesis.chapter4.evidence import log_ratio, more, regret, rounds, somewhere, steps
+from weakfeedback.thesis.chapter4.evidence import log_ratio, rounds, somewhere, steps
 from weakfeedback.thesis.chapter4.experiments import NUM_MK, NUM_SK, ROUNDED
 
 BERNOULLI, UNIFORM = ch4.LAWS
@@ -59,7 +59,7 @@ def _ratio(run: Run, name: str, policy: str) -> np.ndarray | None:
     pair = [_stated(name, law) for law in (BERNOULLI, UNIFORM)]
     if any(experiment not in run for experiment in pair):
         return None
-    return log_ratio(*(regret(run[experiment], policy) for experiment in pair))
+    return log_ratio(*(last(run[experiment], policy) for experiment in pair))
 
 
 @CLAIMS.tested(76, "3836", tuple(_stated(name, law) for name in STATED for law in ch4.LAWS))
@@ -77,7 +77,7 @@ def uniform_less(run: Run) -> Finding:
         if any(_stated(name, law) not in run for law in ch4.LAWS):
             parts.append(skipped(label))
             continue
-        found = more(label, *(regret(run[_stated(name, law)], policy) for law in (UNIFORM, BERNOULLI)))
+        found = more(label, *(last(run[_stated(name, law)], policy) for law in (UNIFORM, BERNOULLI)))
         parts.append(beside(found, "as printed") if policy == NUM_MK else found)
     parts += [_test_wider(run, name, ROUNDED) for name in DIFFERENT]
     parts += [beside(_test_wider(run, name, NUM_MK), "as printed") for name in DIFFERENT]
@@ -175,7 +175,7 @@ def _overlap(run: Run, ids: Sequence[str], policy: str) -> Part:
     label = f"{policy} on {ids[0].split('-')[2].upper()}"
     if any(name not in run for name in ids):
         return skipped(label)
-    values = [regret(run[name], policy) for name in ids]
+    values = [last(run[name], policy) for name in ids]
     if min(v.size for v in values) < THESIS_REPLICATIONS:
         return Part(label, outcome="inconclusive", note=f"fewer than {THESIS_REPLICATIONS} replications")
     early, late = (_count_overlaps([v[:n] for v in values]) for n in (THESIS_REPLICATIONS, None))

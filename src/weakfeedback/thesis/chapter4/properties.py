@@ -12,8 +12,8 @@ import numpy as np
 from weakfeedback.allocation import AllocationProblem, KnownThresholds, theory
 from weakfeedback.allocation.instances import describe
 from weakfeedback.engine.seeds import generator
-from weakfeedback.experiments.evidence import beside, decided
-from weakfeedback.experiments.model import Claim, ClaimList, Finding, Part
+from weakfeedback.experiments.evidence import beside, decided, without_exception
+from weakfeedback.experiments.model import Claim, ClaimList, Finding
 
 COUNT = 300  # random problems of a property
 EQUIVALENTS, ROUNDS = 20, 150  # problems and rounds of the regret equivalences
@@ -44,12 +44,6 @@ def random_problems(
         if wanted(problem):
             found += 1
             yield problem
-
-
-def _holds_on(name: str, outcomes: list[bool]) -> Part:
-    broken = outcomes.count(False)
-    note = f"{broken} exceptions in {len(outcomes)} random problems"
-    return decided(name, broken == 0, broken, len(outcomes), note)
 
 
 @CLAIMS.tested(51, "3067", how="computation")
@@ -103,8 +97,10 @@ def hopeless(_run: Any) -> Finding:
     strict = [_no_room_inside(p) for p in full]
     return Finding(
         (
-            _holds_on("no other vector is equivalent", others),
-            beside(_holds_on("no arm of the optimum may be over-estimated", strict), "ties allow some"),
+            without_exception("no other vector is equivalent", others),
+            beside(
+                without_exception("no arm of the optimum may be over-estimated", strict), "ties allow some"
+            ),
         ),
         summary="An arm outside the optimum may be over-estimated by any amount: it is not served anyway. Inside "
         "the optimum nothing may be under-estimated, or over-estimated unless another set is as good. So the "
@@ -138,8 +134,8 @@ def lemmas(_run: Any) -> Finding:
         inflated.append(all(problem.equivalent(e) and problem.really_equivalent(e) for e in tries))
     return Finding(
         (
-            _holds_on("Q/M is equivalent to theta_s", candidates),
-            _holds_on("estimates in [theta_i, ceil(theta_i / gamma) gamma] are equivalent", inflated),
+            without_exception("Q/M is equivalent to theta_s", candidates),
+            without_exception("estimates in [theta_i, ceil(theta_i / gamma) gamma] are equivalent", inflated),
         ),
         reading="the definition of equivalence for losses is read with 1[a < theta]; as printed, with 1[a >= "
         "theta], all vectors are equivalent. Both estimates also lead to an allocation that is optimal for the true "

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.experiments.evidence import last
 from weakfeedback.experiments.model import Row, Run, Table
 from weakfeedback.thesis.chapter4 import experiments as ch4
 from weakfeedback.thesis.chapter4.claims import COMPARE, COMPARE_2019, COMPARE_SAME, NUM_DIFFERENT
-from weakfeedback.thesis.chapter4.evidence import regret, rounds, short
+from weakfeedback.thesis.chapter4.evidence import rounds, short
 from weakfeedback.thesis.chapter4.experiments import DK, DT, DU, MK, SK, SU
 from weakfeedback.thesis.chapter4.properties import PRINTED_W, waiting_time
 from weakfeedback.thesis.chapter4.theorems import printed_rounds, whole_rounds
@@ -30,8 +31,8 @@ def _found(run: Run, experiment: str, policy: str) -> Row:
     if experiment not in run:
         return [NOT_RUN, NOT_RUN, NOT_RUN]
     results = run[experiment]
-    ended = ~np.isnan(results.values(policy, "found_at")[:, -1])
-    right = results.values(policy, "really_equivalent")[:, -1]
+    ended = ~np.isnan(last(results, policy, "found_at"))
+    right = last(results, policy, "really_equivalent")
     return [float(rounds(results, policy).mean()), float(ended.mean()), float(right.mean())]
 
 
@@ -61,7 +62,7 @@ def _ranking(run: Run) -> list[Row]:
             row: Row = [f"{policy}, {name}"]
             for experiment in (f"ch4-compare-{name.lower()}", f"ch4-compare-{name.lower()}-2019"):
                 known = experiment in run
-                row.append(float(regret(run[experiment], policy).mean()) if known else NOT_RUN)
+                row.append(float(last(run[experiment], policy).mean()) if known else NOT_RUN)
                 row += _found(run, experiment, policy)[::2]
             rows.append(row)
     return rows

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from weakfeedback.engine.results import Results
-from weakfeedback.experiments.evidence import above, beside, skipped
+from weakfeedback.experiments.evidence import above, beside, last, skipped
 from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.thesis.chapter5.evidence import (
     COMPARE,
@@ -17,7 +17,6 @@ from weakfeedback.thesis.chapter5.evidence import (
     GAPS,
     each,
     ended,
-    last,
     lower_on,
     share,
     short,

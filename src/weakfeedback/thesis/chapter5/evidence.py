@@ -6,11 +6,10 @@ import functools
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weakfeedback.engine.results import Results
 from weakfeedback.experiments import evidence
-from weakfeedback.experiments.evidence import FEWEST, above, below, lower, often, skipped
+from weakfeedback.experiments.evidence import FEWEST, above, below, last, lower, often, on, skipped
 from weakfeedback.experiments.model import Part, Run
 from weakfeedback.thesis.chapter5 import experiments as ch5
 
@@ -25,11 +24,6 @@ SWEEPS = (*ARMS, *PLAYERS, *GAPS)
 DISTINCT = tuple(name for name in SWEEPS if name not in ("ch5-arms-10", "ch5-gap-0.05"))
 ENDS, LONG, ROUNDING, FAIR = "ch5-ends-e1", "ch5-long-e1", "ch5-rounding", "ch5-fair-e2"
 SLACK = 1e-9  # means are decimals, their sums are not
-
-
-def last(results: Results, policy: str, measure: str = "regret") -> NDArray[np.float64]:
-    """Return the final values, one per replication."""
-    return results.values(policy, measure)[:, -1]
 
 
 def since(results: Results, policy: str, measure: str, part: float) -> np.ndarray:
@@ -107,6 +101,4 @@ def lower_on(
 ) -> Part:
     """Claim: the final value of ``first`` is below ``factor`` times that of ``second``."""
     name = f"{first} below {second} on {short(experiment)}"
-    if experiment not in run:
-        return skipped(name)
-    return lower(name, run[experiment], first, second, factor, measure)
+    return on(run, [experiment], name, lambda r: lower(name, r, first, second, factor, measure))

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from weakfeedback.engine.results import Results
-from weakfeedback.experiments.evidence import beside, decided, reverse, same, skipped
+from weakfeedback.experiments.evidence import beside, decided, last, reverse, same, skipped
 from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.multiplayer import MultiplayerProblem, theory
 from weakfeedback.thesis.chapter5.evidence import (
@@ -19,7 +19,6 @@ from weakfeedback.thesis.chapter5.evidence import (
     LEARNED,
     PLAYERS,
     each,
-    last,
     lower_on,
     missed,
     short,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from weakfeedback.experiments.evidence import last
 from weakfeedback.experiments.model import Row, Run, Table
-from weakfeedback.thesis.chapter5.evidence import ARMS, E1, E2, ENDS, GAPS, PLAYERS, ROUNDING, ended, last
+from weakfeedback.thesis.chapter5.evidence import ARMS, E1, E2, ENDS, GAPS, PLAYERS, ROUNDING, ended
 from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, LIX, LIX_N, SIC
 
 SWEPT = (DLC, DLC_N, LIX, LIX_N, SIC)

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from weakfeedback.engine.results import Results
-from weakfeedback.experiments.evidence import beside, decided, lower
+from weakfeedback.experiments.evidence import beside, decided, last, lower
 from weakfeedback.experiments.model import ClaimList, Finding, Part, Run
 from weakfeedback.multiplayer import Dlc, MultiplayerProblem, theory
 from weakfeedback.thesis.chapter5.evidence import (
@@ -26,7 +26,6 @@ from weakfeedback.thesis.chapter5.evidence import (
     SLACK,
     each,
     ended,
-    last,
     lower_on,
     pooled,
     since,
