@@ -7,9 +7,8 @@ import errno
 import functools
 import json
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +30,6 @@ VERDICTS = {
 }
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A claim, its test and the outcome; ``verdict`` is a key of ``VERDICTS``."""
-
-    words: str
-    verdict: str
-    test: str = ""
-    number: int | None = None
-    source: str = ""
-
-    def __post_init__(self) -> None:
-        if self.verdict not in VERDICTS:
-            raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}, got {self.verdict!r}")
-
-
 # The key of a figure, a figure as ``weakfeedback.figures`` makes them, and the words under it.
 Drawn = tuple[str, dict[str, Any], str]
 
@@ -58,12 +42,11 @@ class Section:
     ----------
     key : str
         Names the figures and the anchor: letters, digits, dots, hyphens and underscores.
-    title, text : str
-        Heading, and a paragraph under it.
+    title : str
+        The heading.
     results : Results
         ``results.about`` always has horizon and seed. It may have description (pairs of words on the problem), command,
         file (the experiment file's text), versions and instance.
-    claims : claims with their verdicts
     notes : str
         Deviations from the printed algorithm with their reasons, and other remarks.
     measures : tuple of str
@@ -73,11 +56,8 @@ class Section:
     key: str
     title: str
     results: Results
-    text: str = ""
-    claims: Sequence[Claim] = ()
     notes: Sequence[str] = ()
     measures: Sequence[str] = ("regret",)
-    links: Sequence[tuple[str, str]] = field(default=())
 
     def __post_init__(self) -> None:
         if not self.key or self.key[0] in "._" or not all(c.isalnum() or c in "-_." for c in self.key):
@@ -115,7 +95,7 @@ def thin(figures: Iterable[dict[str, Any]], points: int) -> None:
 
 
 def write_report(
-    folder: Path, title: str, sections: Sequence[Section], text: str = "", leading: Sequence[Drawn] = ()
+    folder: Path, title: str, sections: Sequence[Section], leading: Sequence[Drawn] = ()
 ) -> list[Path]:
     """Write index.html and the figures into ``folder``, each file in one piece, the page last.
 
@@ -126,20 +106,10 @@ def write_report(
     gallery = Gallery(page_folder(folder))
     above = [gallery.add(*one) for one in leading]
     views = [section_view(section, gallery) for section in sections]
-    tally = tallied(claim.verdict for section in sections for claim in section.claims)
     sources = Sources()
     for view in views:
         view["code"] = sources.stored(view["about"])
-    content = render(
-        "page.html.j2",
-        title=title,
-        text=text,
-        figures=above,
-        tally=tally,
-        verdicts=VERDICTS,
-        sections=views,
-        sources=sources.views(),
-    )
+    content = render("page.html.j2", title=title, figures=above, sections=views, sources=sources.views())
     return [write_page(folder, content), *gallery.paths]
 
 
@@ -162,12 +132,6 @@ def render(template: str, **words: Any) -> str:
     """Return a page made from a template."""
     found: str = _environment().get_template(template).render(**words)
     return found
-
-
-def tallied(outcomes: Iterable[str]) -> list[tuple[str, str, int]]:
-    """Count the claims by verdict: its key, its name, the number."""
-    counts = Counter(outcomes)
-    return [(word, name, counts[word]) for word, name in VERDICTS.items() if counts[word]]
 
 
 def section_view(section: Section, gallery: Gallery, points: int = MOST_POINTS) -> dict[str, Any]:
