@@ -59,14 +59,14 @@ def load(name: str, data: Any = None) -> AdaptiveProblem:
     )
 
 
-def _family(prefix: str, about: str, data: str, shares: tuple[float, ...], load: Loader) -> list[Instance]:
+def _family(prefix: str, about: str, data: str, shares: tuple[float, ...], record: Loader) -> list[Instance]:
     return [
         Instance(
             f"{prefix}-adaptive-{k}",
             f"{about}, {len(shares)} stages, all of them cost {total:g} errors",
             data,
             tuple(round(total * share / sum(shares), 10) for share in shares),
-            _record=load,
+            _record=record,
         )
         for k, total in enumerate(PRICES, start=1)
     ]

@@ -1,6 +1,7 @@
 """The round loops of adaptive cascades: run a stage, show its answer, ask the policy whether to go on, or where."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -148,30 +149,25 @@ def reference_of(problem, policy):
     return int(getattr(policy, "R", problem.arms - 1))
 
 
-def stages_loop(function, entry, world_entry):
-    """Return the loop of policies that name the next stage."""
-    return Loop(
-        function,
-        entry=entry,
-        world_entry=world_entry,
-        counters=lambda problem: (
-            *(f"{word}_{k}" for word in ("stops", "calls", "unlike") for k in range(problem.arms)),
-            "errors",
-        ),
-        fits=fits_stages,
-        refusal=lambda problem: f"{stage_words(problem.arms)}, each at most once, and at least one",
-        judge=lambda problem, policy, value: checked_stage(policy, value, problem.arms),
-        chunk_rounds=50_000,
-        protocol=StagesProtocol(),
-        measures=lambda problem, policy, counts: problem.measures_of_calls(
-            counts, reference_of(problem, policy)
-        ),
-    )
-
-
 SEEN = ("begin", "draw", "show", "believe", "errs", "differs")
-STAGES = stages_loop(play_stages, ("next_stage", "update"), SEEN)
-GROUPS = stages_loop(play_groups, ("next_stage", "update", "turn_to"), (*SEEN, "group"))
+GROUPS = Loop(
+    play_groups,
+    entry=("next_stage", "update", "turn_to"),
+    world_entry=(*SEEN, "group"),
+    counters=lambda problem: (
+        *(f"{word}_{k}" for word in ("stops", "calls", "unlike") for k in range(problem.arms)),
+        "errors",
+    ),
+    fits=fits_stages,
+    refusal=lambda problem: f"{stage_words(problem.arms)}, each at most once, and at least one",
+    judge=lambda problem, policy, value: checked_stage(policy, value, problem.arms),
+    chunk_rounds=50_000,
+    protocol=StagesProtocol(),
+    measures=lambda problem, policy, counts: problem.measures_of_calls(counts, reference_of(problem, policy)),
+)
+STAGES = replace(
+    GROUPS, play=play_stages, entry=("next_stage", "update"), world_entry=SEEN, variants={"turn_to": GROUPS}
+)
 LOOP = Loop(
     play,
     entry=("go_on", "update"),
@@ -182,5 +178,5 @@ LOOP = Loop(
     judge=lambda problem, policy, value: checked_bool(policy, value, "go_on"),  # noqa: ARG005
     chunk_rounds=50_000,
     protocol=Protocol(),
-    with_stages=lambda policy: GROUPS if callable(getattr(policy, "turn_to", None)) else STAGES,
+    variants={"next_stage": STAGES},
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from weakfeedback.adaptive.arguments import real_numbers, stage_costs, threshold_vector
 from weakfeedback.adaptive.rules import BestRule, best_rule, best_thresholds, threshold_stops
-from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint
+from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint, weighted
 from weakfeedback.validate import brief, plain
 
 if TYPE_CHECKING:
@@ -222,12 +222,8 @@ class AdaptiveProblem(FrozenProblem):
         differs: np.ndarray,
         chosen: bool = False,
     ) -> dict[str, np.ndarray]:
-        cost = np.zeros(stops.shape[:-1])
-        best = np.zeros(stops.shape[:-1])
-        # in index order, so that the result does not depend on how the counts are batched
-        for arm in range(self.arms):
-            cost += calls[..., arm] * self.costs[arm] if chosen else stops[..., arm] * self.cumulative[arm]
-            best += stops[..., arm] * self.fixed_costs.min()
+        cost = weighted(calls, self.costs) if chosen else weighted(stops, self.cumulative)
+        best = weighted(stops, np.full(self.arms, self.fixed_costs.min()))
         total = cost + errors
         found = {"regret": total - best, "cost": cost, "total_cost": total}
         found |= {f"stops_{arm}": stops[..., arm].copy() for arm in range(self.arms)}

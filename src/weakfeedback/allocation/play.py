@@ -1,5 +1,7 @@
 """The round loop of allocations: what is drawn, what is given, what is shown (thesis, section 4.2, Algorithm 1)."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from weakfeedback.allocation.conformance import GradualProtocol, Protocol
@@ -121,17 +123,13 @@ LOOP = Loop(
     protocol=Protocol(),
 )
 
-GRADUAL = Loop(
-    play_gradual,
-    entry=("select", "update"),
+GRADUAL = replace(
+    LOOP,
+    play=play_gradual,
     world_entry=("begin", "draw", "allows", "level", "show"),
     counters=lambda problem: (
         "rounds",
         *(f"level_{i}_{k}" for i in range(problem.arms) for k in range(problem.curves.shape[1])),
     ),
-    fits=fits,
-    refusal=lambda problem: allocation_words(problem.arms, problem.budget),
-    judge=lambda problem, policy, value: checked_allocation(policy, value, problem.arms, problem.budget),
-    chunk_rounds=100_000,
     protocol=GradualProtocol(),
 )

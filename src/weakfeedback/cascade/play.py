@@ -3,6 +3,8 @@
 The second loop is for policies that buy labels.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from weakfeedback.cascade.conformance import LabelProtocol, Protocol
@@ -118,17 +120,16 @@ LABEL_LOOP = Loop(
     measures=lambda problem, policy, counts: measures_with_labels(problem, counts, _price(policy)),
 )
 
-LOOP = Loop(
-    play,
+LOOP = replace(
+    LABEL_LOOP,
+    play=play,
     entry=("select", "update"),
     world_entry=("begin", "draw", "show"),
     counters=pull_names,
     fits=fits,
-    refusal=lambda problem: arm_words(problem.arms),
-    judge=lambda problem, policy, value: checked_arm(policy, value, problem.arms),
-    chunk_rounds=250_000,
     protocol=Protocol(),
-    with_labels=LABEL_LOOP,
+    measures=None,
+    variants={"wants_label": LABEL_LOOP},
     events=play_events,
     events_of=tuple(LAWS),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint
+from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint, weighted
 from weakfeedback.validate import brief, cumulative_costs, number, plain, vector
 
 if TYPE_CHECKING:
@@ -201,19 +201,19 @@ class CascadeProblem(RowsProblem):
     def _settle(self, rows: np.ndarray, law: np.ndarray, cycled: bool, costs: Any, tradeoff: Any) -> None:
         """Compute every attribute and freeze the problem."""
         arms = rows.shape[1] - 1
-        weighted = _weighted_costs(costs, tradeoff, arms)
+        prices = _weighted_costs(costs, tradeoff, arms)
         errors, disagreement = _probabilities_of_difference(rows, law, cycled)
-        total = errors + weighted
+        total = errors + prices
         best = int(np.flatnonzero(total <= total.min() + TIE)[-1])
         # margin[i, j] = C_j - C_i - p_ij; every use below reads i < j only
-        margin = weighted[None, :] - weighted[:, None] - disagreement
+        margin = prices[None, :] - prices[:, None] - disagreement
         kappas, xis = _kappas_and_xis(best, errors, disagreement, margin)
         later = range(best + 1, arms)
         xi = min((float(margin[best, j]) for j in later), default=math.inf)
         right = (rows[:, 1:] == rows[:, :1])[law > 0.0]
         self.__dict__.update(
             arms=arms,
-            costs=weighted,
+            costs=prices,
             errors=errors,
             disagreement=disagreement,
             total_costs=total,
@@ -222,7 +222,7 @@ class CascadeProblem(RowsProblem):
             kappas=kappas,
             xis=xis,
             rho=min(
-                (_ratio(weighted[j] - weighted[best], disagreement[best, j]) for j in later), default=math.inf
+                (_ratio(prices[j] - prices[best], disagreement[best, j]) for j in later), default=math.inf
             ),
             xi=xi,
             strong_dominance=bool((right[:, :-1] <= right[:, 1:]).all()),
@@ -272,14 +272,8 @@ class CascadeProblem(RowsProblem):
 def pull_measures(problem: Any, pulls: Any) -> dict[str, np.ndarray]:
     """Turn pull counts, shape (..., K), into regret, cost and the counts of each arm, shape (...) each."""
     counts = counts_table("pulls", pulls, problem.arms)
-    regret = np.zeros(counts.shape[:-1])
-    cost = np.zeros(counts.shape[:-1])
-    # in index order, so that the result does not depend on how the counts are batched
-    for arm in range(problem.arms):
-        regret += counts[..., arm] * problem.gaps[arm]
-        cost += counts[..., arm] * problem.costs[arm]
     shares = {f"pulls_{arm}": counts[..., arm].copy() for arm in range(problem.arms)}
-    return {"regret": regret, "cost": cost, **shares}
+    return {"regret": weighted(counts, problem.gaps), "cost": weighted(counts, problem.costs), **shares}
 
 
 def _weighted_costs(costs: Any, tradeoff: Any, arms: int) -> np.ndarray:
@@ -293,10 +287,10 @@ def _weighted_costs(costs: Any, tradeoff: Any, arms: int) -> np.ndarray:
         if (factors <= 0.0).any():
             raise ValueError(f"tradeoff must be > 0 for every arm, got {brief(tradeoff)}")
     with np.errstate(over="ignore"):
-        weighted: np.ndarray = factors * raw
-    if not np.isfinite(weighted).all():
-        raise ValueError(f"tradeoff * costs must be finite, got {weighted.tolist()!r}")
-    return weighted
+        found: np.ndarray = factors * raw
+    if not np.isfinite(found).all():
+        raise ValueError(f"tradeoff * costs must be finite, got {found.tolist()!r}")
+    return found
 
 
 def _probabilities_of_difference(

@@ -133,7 +133,9 @@ TRUTH_LOOP = Loop(
     chunk_rounds=50_000,
     protocol=Protocol(sees_truth=True),
 )
-LOOP = replace(TRUTH_LOOP, play=play, protocol=Protocol(sees_truth=False), with_truth=TRUTH_LOOP)
+LOOP = replace(
+    TRUTH_LOOP, play=play, protocol=Protocol(sees_truth=False), variants={"sees_truth": TRUTH_LOOP}
+)
 PAIR_LOOP = replace(
     TRUTH_LOOP,
     play=play_pairs,

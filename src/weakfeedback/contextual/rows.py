@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakfeedback.contextual.features import context_table, feature_table, map_of
-from weakfeedback.settings.problem import FrozenProblem, counts_table
+from weakfeedback.settings.problem import FrozenProblem, counts_table, weighted
 from weakfeedback.validate import cumulative_costs, integer
 
 if TYPE_CHECKING:
@@ -124,11 +124,7 @@ class ContextRows(FrozenProblem):
     def _sums(self, counts: Any, extra: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Check counts of shape (..., K + extra) and make the measures that both kinds have."""
         table = counts_table("counts", counts, self.arms + extra)
-        cost = np.zeros(table.shape[:-1])
-        # in index order, so that the result does not depend on how the counts are batched
-        for arm in range(self.arms):
-            cost += table[..., arm] * self.costs[arm]
-        return table, {"regret": table[..., self.arms] * self._unit, "cost": cost}
+        return table, {"regret": table[..., self.arms] * self._unit, "cost": weighted(table, self.costs)}
 
     def _fingerprint(self, *parts: np.ndarray) -> str:
         digest = hashlib.sha256(f"{type(self).__name__} {self.features.shape}".encode())

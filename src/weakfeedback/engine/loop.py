@@ -1,7 +1,7 @@
 """The interface between a setting's round loop and the engine."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -24,14 +24,10 @@ class Loop:
     judge: Callable[[Any, Any, Any], Any]
     chunk_rounds: int  # rounds of one policy in one chunk of replications
     protocol: Any  # one round split into steps (draw, decide, show, learn), for the conformance checks
-    with_truth: "Loop | None" = None  # the same setting for comparators with ``sees_truth = True``
-    with_labels: "Loop | None" = None  # the same setting for policies that buy labels, with ``wants_label``
-    # policy -> the same setting for policies that name the next stage, with ``next_stage``
-    with_stages: "Callable[[Any], Loop] | None" = None
-    with_groups: "Loop | None" = None  # the same setting for policies that are told groups, with ``turn_to``
-    players: Callable[[Any], int] | None = (
-        None  # problem -> N: ``play`` gets lists of N policies and generators
-    )
+    # the same setting for policies with one of these methods, or with ``sees_truth = True``
+    variants: "Mapping[str, Loop]" = field(default_factory=dict)
+    # problem -> N: ``play`` gets lists of N policies and generators
+    players: Callable[[Any], int] | None = None
     # (problem, policy, counts) -> measures, where they depend on the policy; the problem's own otherwise
     measures: Callable[[Any, Any, Any], dict[str, Any]] | None = None
     # like ``play``, but skips rounds in which nothing changes; for policies of these classes
@@ -40,21 +36,17 @@ class Loop:
 
 
 def loop_for(problem: Any, policy: Any) -> Loop:
-    """Return the loop for this policy: the problem's own, or the one that shows or sells the truth."""
-    loop: Loop = problem.loop()
-    if loop.with_stages is not None and callable(getattr(policy, "next_stage", None)):
-        return loop.with_stages(policy)
-    if loop.with_groups is not None and callable(getattr(policy, "turn_to", None)):
-        return loop.with_groups
-    if callable(getattr(policy, "wants_label", None)):
-        if loop.with_labels is None:
-            raise ValueError(f"{type(policy).__name__} buys labels, which {problem!r} does not sell")
-        return loop.with_labels
-    if not getattr(policy, "sees_truth", False):
-        return loop
-    if loop.with_truth is None:
+    """Return the loop for this policy: the problem's own, or a variant that shows or sells more."""
+    own: Loop = problem.loop()
+    loop = own
+    for name in ("next_stage", "turn_to", "wants_label", "sees_truth"):
+        if getattr(policy, name, False):
+            loop = loop.variants.get(name, loop)
+    if loop is own and callable(getattr(policy, "wants_label", None)):
+        raise ValueError(f"{type(policy).__name__} buys labels, which {problem!r} does not sell")
+    if loop is own and getattr(policy, "sees_truth", False):
         raise ValueError(f"{type(policy).__name__} must see the truth, which {problem!r} does not have")
-    return loop.with_truth
+    return loop
 
 
 def refuse_events(problem: Any, label: str, policy: Any) -> None:

@@ -170,6 +170,19 @@ class Results:
         table = self.final().to_html(float_format=lambda value: f"{value:.4g}")
         return f"<p>{escape(repr(self)[1:-1])}; final regret with 95 % intervals:</p>{table}"
 
+    def labelled(
+        self, experiment: str, instance: str, parameters: Mapping[str, str], about: dict[str, Any]
+    ) -> Results:
+        """Return the results with columns that say what each row is of, and more in ``about``."""
+        named = self.frame["policy"].astype(str).map(parameters)
+        labels: dict[str, Any] = {
+            "experiment": experiment,
+            "instance": instance or "own",
+            "parameters": named,
+        }
+        frame = self.frame.assign(**labels).astype(dict.fromkeys(labels, "category"))
+        return Results(frame, self.compiled, self.about | about, self.reasons)
+
     def save(self, path: str | Path) -> None:
         """Write the rows as Parquet, in one piece, with the text of the policies' classes among ``about``."""
         write_atomically(Path(path), writer_of_results(self.frame, self.compiled, self.reasons, self.about))

@@ -94,11 +94,6 @@ def _add_labels(results: Results, experiment: UserExperiment, command: str) -> R
         label: json.dumps(found, sort_keys=True, default=str)
         for label, found in experiment.parameters.items()
     }
-    labels: dict[str, Any] = {
-        "experiment": experiment.name,
-        "instance": experiment.instance or "own",
-        "parameters": results.frame["policy"].astype(str).map(parameters),
-    }
     about = {
         "experiment": experiment.name,
         "title": experiment.title,
@@ -109,8 +104,7 @@ def _add_labels(results: Results, experiment: UserExperiment, command: str) -> R
         "file": experiment.text,
         "versions": versions(),
     }
-    frame = results.frame.assign(**labels).astype(dict.fromkeys(labels, "category"))
-    return Results(frame, results.compiled, results.about | about, results.reasons)
+    return results.labelled(experiment.name, experiment.instance, parameters, about)
 
 
 def rebuild(folder: Path) -> tuple[Results, list[Path]]:

@@ -150,16 +150,10 @@ def save(folder: Path, planned: Planned, key: str) -> None:
     """Write the rows of a finished experiment, labelled with experiment, instance and parameters."""
     results = planned.results()
     parameters = {label: _parameters(policy) for label, policy in planned.plan.policies.items()}
-    labels: dict[str, Any] = {
-        "experiment": planned.experiment.id,
-        "instance": planned.about["instance"] or "own",
-        "parameters": results.frame["policy"].astype(str).map(parameters),
-    }
-    frame = results.frame.assign(**labels).astype(dict.fromkeys(labels, "category"))
-    about = results.about | {"key": key}
     path = rows_of(folder, planned.experiment.id)
     path.parent.mkdir(parents=True, exist_ok=True)
-    Results(frame, results.compiled, about, results.reasons).save(path)
+    name, instance = planned.experiment.id, planned.about["instance"]
+    results.labelled(name, instance, parameters, {"key": key}).save(path)
 
 
 def _parameters(policy: Any) -> str:

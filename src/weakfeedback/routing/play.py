@@ -115,6 +115,10 @@ GROUPS = Loop(
     protocol=GroupsProtocol(),
 )
 GROUPED = replace(
-    GROUPS, play=play, entry=("select", "start", "update"), protocol=CountedProtocol(), with_groups=GROUPS
+    GROUPS,
+    play=play,
+    entry=("select", "start", "update"),
+    protocol=CountedProtocol(),
+    variants={"turn_to": GROUPS},
 )
 LOOP = replace(GROUPED, protocol=Protocol(), events=play_events, events_of=(PayToCompare,))

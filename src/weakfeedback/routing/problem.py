@@ -9,7 +9,7 @@ import numpy as np
 
 from weakfeedback.cascade.problem import CascadeProblem, OtherNumberOfCosts, RowsProblem
 from weakfeedback.routing.prices import model_prices
-from weakfeedback.settings.problem import counts_table, fingerprint
+from weakfeedback.settings.problem import counts_table, fingerprint, weighted
 from weakfeedback.validate import brief
 
 if TYPE_CHECKING:
@@ -145,11 +145,10 @@ class RoutingProblem(RowsProblem):
         given = counts_table("counts", counts, 2 * self.arms + (self.features > 0))
         calls, answers = given[..., : self.arms], given[..., self.arms : 2 * self.arms]
         regret = np.zeros(given.shape[:-1])
-        cost = np.zeros(given.shape[:-1])
+        cost = weighted(calls, self.prices)
         # in index order, so that the result does not depend on how the counts are batched
         for k in range(self.arms):
             regret += answers[..., k] * self.gaps[k] + (calls[..., k] - answers[..., k]) * self.prices[k]
-            cost += calls[..., k] * self.prices[k]
         shares = {f"calls_{k}": calls[..., k].copy() for k in range(self.arms)}
         shares |= {f"answers_{k}": answers[..., k].copy() for k in range(self.arms)}
         if not self.features:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -50,6 +51,18 @@ def counts_table(name: str, counts: Any, width: int) -> np.ndarray:
     if table.ndim < 1 or table.shape[-1] != width or table.dtype.kind not in "iu":
         raise ValueError(f"{name} must be integers of shape (..., {width}), got {table.dtype} {table.shape}")
     return table
+
+
+def weighted(counts: np.ndarray, weights: Iterable[float]) -> np.ndarray:
+    """Return counts of shape (..., K) times K weights, added in index order: however counts are batched, the same bits.
+
+    >>> weighted(np.array([[3, 5], [1, 0]]), [0.25, 0.5])
+    array([3.25, 0.25])
+    """
+    total = np.zeros(counts.shape[:-1])
+    for k, weight in enumerate(weights):
+        total += counts[..., k] * weight
+    return total
 
 
 def check_arms(problem: Any, policy: Any, noun: str = "arms") -> None:
