@@ -3,7 +3,6 @@
 import functools
 import os
 import secrets
-import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -72,6 +71,8 @@ def _token() -> str:
 @functools.cache
 def _place() -> str:
     """Return four digits shared by all processes that can see each other: a booted machine, or a container."""
+    import socket  # here alone: a program that writes no file need not load it
+
     words = [socket.gethostname()]
     with suppress(OSError):
         words.append(Path("/proc/sys/kernel/random/boot_id").read_text())

@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from weakfeedback.allocation.compiled import knapsack
-from weakfeedback.allocation.problem import AllocationProblem
-from weakfeedback.allocation.setting import SETTING
+from weakfeedback.settings.setting import exporting
 
 if TYPE_CHECKING:
+    from weakfeedback.allocation.compiled import knapsack as knapsack
     from weakfeedback.allocation.policies.csb_dt import CsbDt as CsbDt
     from weakfeedback.allocation.policies.csb_du import CsbDu as CsbDu
     from weakfeedback.allocation.policies.csb_iso import CsbIso as CsbIso
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from weakfeedback.allocation.policies.known_thresholds import KnownThresholds as KnownThresholds
     from weakfeedback.allocation.policies.num_mk import NumMk as NumMk
     from weakfeedback.allocation.policies.num_sk import NumSk as NumSk
+    from weakfeedback.allocation.problem import AllocationProblem as AllocationProblem
 
-# and the policies, which are imported when first used
-__all__ = ["AllocationProblem", "knapsack", *SETTING.policies.classes]
-__getattr__, __dir__ = SETTING.policies.exported(__name__, __all__)
+__getattr__, __dir__ = exporting(__name__, {"compiled": "knapsack", "problem": "AllocationProblem"})

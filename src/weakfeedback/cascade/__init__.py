@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from weakfeedback.cascade.numbers import NumericProblem
-from weakfeedback.cascade.problem import CascadeProblem
-from weakfeedback.cascade.setting import SETTING
+from weakfeedback.settings.setting import exporting
 
 if TYPE_CHECKING:
+    from weakfeedback.cascade.numbers import NumericProblem as NumericProblem
     from weakfeedback.cascade.policies.baselines import FixedArm as FixedArm
     from weakfeedback.cascade.policies.baselines import RandomArm as RandomArm
     from weakfeedback.cascade.policies.hanawal import HanawalHeuristic as HanawalHeuristic
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from weakfeedback.cascade.policies.uss_ts_drift import UssTsDrift as UssTsDrift
     from weakfeedback.cascade.policies.uss_ucb import UssUcb as UssUcb
     from weakfeedback.cascade.policies.uss_wd import UssWd as UssWd
+    from weakfeedback.cascade.problem import CascadeProblem as CascadeProblem
 
-# and the policies, which are imported when first used
-__all__ = ["CascadeProblem", "NumericProblem", *SETTING.policies.classes]
-__getattr__, __dir__ = SETTING.policies.exported(__name__, __all__)
+__getattr__, __dir__ = exporting(__name__, {"numbers": "NumericProblem", "problem": "CascadeProblem"})

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from weakfeedback.contextual.features import PairFeatures, QuadraticFeatures
-from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
-from weakfeedback.contextual.setting import SETTING
+from weakfeedback.settings.setting import exporting
 
 if TYPE_CHECKING:
+    from weakfeedback.contextual.features import PairFeatures as PairFeatures
+    from weakfeedback.contextual.features import QuadraticFeatures as QuadraticFeatures
     from weakfeedback.contextual.policies.baselines import FixedArm as FixedArm
     from weakfeedback.contextual.policies.baselines import RandomArm as RandomArm
     from weakfeedback.contextual.policies.supervised import Supervised as Supervised
@@ -14,13 +14,8 @@ if TYPE_CHECKING:
     from weakfeedback.contextual.policies.uss_pd import UssPd as UssPd
     from weakfeedback.contextual.policies.uss_pd_ridge import UssPdRidge as UssPdRidge
     from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs as UssPdTs
+    from weakfeedback.contextual.problem import ContextualProblem as ContextualProblem
+    from weakfeedback.contextual.problem import RealizableProblem as RealizableProblem
 
-# and the policies, which are imported when first used
-__all__ = [
-    "ContextualProblem",
-    "PairFeatures",
-    "QuadraticFeatures",
-    "RealizableProblem",
-    *SETTING.policies.classes,
-]
-__getattr__, __dir__ = SETTING.policies.exported(__name__, __all__)
+_HOMES = {"features": "PairFeatures QuadraticFeatures", "problem": "ContextualProblem RealizableProblem"}
+__getattr__, __dir__ = exporting(__name__, _HOMES)

@@ -15,7 +15,6 @@ import numpy as np
 
 from weakfeedback.contract.decisions import Judged, WrongDecision
 from weakfeedback.engine.compiler.fingerprint import CannotLower
-from weakfeedback.engine.compiler.reasons import reason
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.seeds import POLICY, WORLD, generator
 
@@ -155,6 +154,8 @@ class Compiled:
             self.run = entry_point(self.loop, *twins, *no_rounds)
         # the compiler raises many kinds of errors; in any case the interpreter can play
         except Exception as error:
+            from weakfeedback.engine.compiler.reasons import reason
+
             raise CannotLower(reason(error, self.policy.methods, self.policy.cls)) from None
 
     def _make_twins(self, policy: Any, world: Any, world_rng: Any, rng: Any) -> tuple[Any, Any, Any, Any]:

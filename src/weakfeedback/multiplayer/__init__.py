@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from weakfeedback.multiplayer.kl_lucb import KlLucb, TopArms, top_arms
-from weakfeedback.multiplayer.problem import MultiplayerProblem
-from weakfeedback.multiplayer.setting import SETTING
+from weakfeedback.settings.setting import exporting
 
 if TYPE_CHECKING:
+    from weakfeedback.multiplayer.kl_lucb import KlLucb as KlLucb
+    from weakfeedback.multiplayer.kl_lucb import TopArms as TopArms
+    from weakfeedback.multiplayer.kl_lucb import top_arms as top_arms
     from weakfeedback.multiplayer.policies.claims import Claims as Claims
     from weakfeedback.multiplayer.policies.dlc import Dlc as Dlc
     from weakfeedback.multiplayer.policies.dlc_lix import DlcLix as DlcLix
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from weakfeedback.multiplayer.policies.musical_chairs import MusicalChairs as MusicalChairs
     from weakfeedback.multiplayer.policies.selfish import Selfish as Selfish
     from weakfeedback.multiplayer.policies.sic_mmab import SicMmab as SicMmab
+    from weakfeedback.multiplayer.problem import MultiplayerProblem as MultiplayerProblem
 
-# and the policies, which are imported when first used
-__all__ = ["KlLucb", "MultiplayerProblem", "TopArms", "top_arms", *SETTING.policies.classes]
-__getattr__, __dir__ = SETTING.policies.exported(__name__, __all__)
+__getattr__, __dir__ = exporting(
+    __name__, {"kl_lucb": "KlLucb TopArms top_arms", "problem": "MultiplayerProblem"}
+)

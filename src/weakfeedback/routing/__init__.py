@@ -2,15 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from weakfeedback.routing.problem import RoutingProblem
-from weakfeedback.routing.setting import SETTING
+from weakfeedback.settings.setting import exporting
 
 if TYPE_CHECKING:
     from weakfeedback.routing.policies.double_thompson import DoubleThompson as DoubleThompson
     from weakfeedback.routing.policies.fixed_model import FixedModel as FixedModel
     from weakfeedback.routing.policies.pay_to_compare import PayToCompare as PayToCompare
     from weakfeedback.routing.policies.second_looks import SecondLooks as SecondLooks
+    from weakfeedback.routing.problem import RoutingProblem as RoutingProblem
 
-# and the policies, which are imported when first used
-__all__ = ["RoutingProblem", *SETTING.policies.classes]
-__getattr__, __dir__ = SETTING.policies.exported(__name__, __all__)
+__getattr__, __dir__ = exporting(__name__, {"problem": "RoutingProblem"})

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from weakfeedback.lazy import importing
 from weakfeedback.validate import brief
 
 Words = list[tuple[str, str]]
@@ -52,18 +53,6 @@ class Policies(Mapping[str, type]):
         """The names of the classes, each with the first name of its policy: what the setting's package exports."""
         found = {place.partition(":")[2]: name for name, place in reversed(self._places.items())}
         return dict(sorted(found.items()))
-
-    def exported(
-        self, package: str, names: Sequence[str]
-    ) -> tuple[Callable[[str], type[Any]], Callable[[], list[str]]]:
-        """Return the ``__getattr__`` and ``__dir__`` of a package that exports the policies among other ``names``."""
-
-        def found(name: str) -> type[Any]:
-            if name not in self.classes:
-                raise AttributeError(f"module {package!r} has no attribute {name!r}")
-            return self[self.classes[name]]
-
-        return found, lambda: sorted(names)
 
 
 @dataclass(frozen=True)
@@ -245,6 +234,30 @@ class Setting:
     def _options(self, policy: str, problem: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         known = self.option_names(policy)
         return {name: value for name, value in self.told(problem).items() if name in known} | dict(options)
+
+
+def exporting(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` and ``__dir__`` of a setting's package: it exports its policies, and what homes have.
+
+    ``homes`` has the names of each of its modules. Everything is imported when first used, ``__all__`` is made then.
+    """
+    importing_homes, names = importing(package, homes)
+
+    def policies() -> Policies:
+        found: Policies = importlib.import_module(f"{package}.setting").SETTING.policies
+        return found
+
+    def exported() -> list[str]:
+        return sorted([*names(), *policies().classes])
+
+    def found(name: str) -> Any:
+        if name == "__all__":
+            return exported()
+        if name in names() or name.startswith("__") or name not in policies().classes:
+            return importing_homes(name)
+        return policies()[policies().classes[name]]
+
+    return found, exported
 
 
 def find_name(what: str, name: Any, names: Iterable[str]) -> str:
