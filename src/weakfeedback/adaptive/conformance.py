@@ -1,17 +1,17 @@
-"""One round of an adaptive cascade split into its steps, for checks that act between them.
+"""The rounds of an adaptive cascade, for checks that replay and change them.
 
 A round is a record: the ``outputs`` and ``scores`` of all stages, which of them are ``wrong`` and ``unlike`` which, the
 ``chances`` that the last stage gives to every answer, and the ``group``. The decision of a round is the stage at which
 it stopped, or, for policies that name the next stage, the stages called and the chance of the coin.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from weakfeedback.contract.decisions import WrongDecision, checked_bool, checked_stage
-from weakfeedback.contract.steps import Rows, Steps, Wrapper
-from weakfeedback.contract.typing import AdaptivePolicy, Problem, Rng
+from weakfeedback.contract.steps import Rows, Steps, Told
+from weakfeedback.contract.typing import Problem, Rng
 
 
 class Script(Rows):
@@ -24,7 +24,9 @@ class Script(Rows):
 
     def believe(self, row: Any, arm: int, chances: np.ndarray) -> int:
         """Write the last stage's probabilities, if it was run."""
-        found = _believed(self.rows[row], arm)
+        found = self.rows["chances"][row]
+        if arm < self.rows["outputs"].shape[1] - 1:
+            return 0
         chances[: found.size] = found
         return int(found.size)
 
@@ -41,27 +43,11 @@ class Script(Rows):
         return self.rows["unlike"][row, arm, reference]
 
 
-class Spy(Wrapper):
-    """Wraps a policy and records where it stops."""
-
-    def __init__(self, policy: AdaptivePolicy) -> None:
-        super().__init__(policy)
-        self.decisions: list[int] = []
-
-    def update(self, arm: int, *feedback: Any) -> None:
-        """Record the stage, and forward the call."""
-        self.decisions.append(int(arm))
-        self.wrapped.update(arm, *feedback)
-
-
 class Protocol(Steps):
-    """Draw, decide stage by stage, show and learn as separate steps."""
+    """The rounds of policies that are asked after every stage; the decision is the stage at which they stop."""
 
     decides = "go_on"
     replays = Script
-    pair_methods: tuple[str, ...] = ()
-    judges = True  # ``decide`` asks several times, and checks every answer itself
-    spy = Spy
 
     def starts(self, stage: int, *_: Any) -> bool:
         """Whether a call of ``go_on`` is the first of its round."""
@@ -89,29 +75,9 @@ class Protocol(Steps):
             records["unlike"][t] = [[world.differs(row, i, j) for j in range(K)] for i in range(K)]
         return records
 
-    def announce(self, row: Any) -> tuple[Any, ...]:
-        """Return the whole round, which ``decide`` shows stage by stage."""
-        return (row,)
-
-    def decide(self, policy: AdaptivePolicy, row: Any, rng: Rng) -> int:
-        """Run stages until the policy stops; return the last stage."""
-        K = row["outputs"].size
-        arm = 0
-        while arm < K - 1:
-            outputs, scores = row["outputs"][: arm + 1].copy(), row["scores"][: arm + 1].copy()
-            if not checked_bool(policy, policy.go_on(arm, outputs, scores, rng), "go_on"):
-                break
-            arm += 1
-        return arm
-
-    def show(self, row: Any, arm: int) -> Any:
-        """Return what the policy may see of a round."""
-        return row["outputs"][: arm + 1].copy(), row["scores"][: arm + 1].copy(), _believed(row, arm).copy()
-
-    def learn(self, policy: AdaptivePolicy, arm: int, seen: Any, rng: Rng) -> None:
-        """Give the feedback of a decision."""
-        outputs, scores, chances = seen
-        policy.update(arm, outputs, scores, chances, rng)
+    def decision(self, policy: Any, answers: Sequence[Any]) -> Any:
+        """Return the last stage."""
+        return sum(map(bool, answers))
 
     def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
         """Return another round that looks the same to the policy."""
@@ -125,64 +91,24 @@ class Protocol(Steps):
         return other
 
 
-class StagesSpy(Spy):
-    """Records which stages were called."""
-
-    decisions: list[Any]
-
-    def update(self, arm: int, *feedback: Any) -> None:
-        """Record the stages, and forward the call."""
-        self.decisions.append((tuple(np.flatnonzero(feedback[0] != -1).tolist()), 1.0))
-        self.wrapped.update(arm, *feedback)
-
-
 class StagesProtocol(Protocol):
-    """The same steps for policies that name the next stage."""
+    """The same for policies that name the next stage: the stages called, and the chance of the coin."""
 
     decides = "next_stage"
-    spy = StagesSpy
 
     def starts(self, stage: int, *_: Any) -> bool:
         """Whether a call of ``next_stage`` is the first of its round."""
         return stage < 0
 
-    def decide(self, policy: Any, row: Any, rng: Rng) -> Any:
-        """Call stages until the policy stops; return them in this order, and the chance of the coin."""
-        K = row["outputs"].size
-        turn_to = getattr(policy, "turn_to", None)
-        if turn_to is not None:
-            turn_to(int(row["group"]), -1, 1.0)
-        called: list[int] = []
-        while True:
-            outputs, scores = _shown(row, called)
-            stage = policy.next_stage(called[-1] if called else -1, outputs, scores, rng)
-            stage = checked_stage(policy, stage, K)
-            if stage in called or (stage < 0 and not called):
-                raise WrongDecision(
-                    policy, "next_stage", stage, "a stage not called yet, and at first not -1"
-                )
-            if stage < 0:
-                return tuple(called), float(getattr(policy, "chance", 1.0))
-            called.append(stage)
+    def decision(self, policy: Any, answers: Sequence[Any]) -> Any:
+        """Return the stages called in this order, and the chance of the coin."""
+        return tuple(answers[:-1]), float(getattr(policy, "chance", 1.0))
 
-    def show(self, row: Any, decision: Any) -> Any:
-        """Return what the policy may see of a round."""
-        called, _ = decision
-        last = row["outputs"].size - 1
-        return (
-            *_shown(row, called),
-            _believed(row, last if last in called else -1).copy(),
-            int(row["group"]),
-        )
-
-    def learn(self, policy: Any, decision: Any, seen: Any, rng: Rng) -> None:
-        """Give the feedback of a decision."""
+    def told_again(self, told: Told, decision: Any) -> Told:
+        """Tell the group again, with the stage and the chance of the coin."""
         called, chance = decision
-        outputs, scores, chances, group = seen
-        turn_to = getattr(policy, "turn_to", None)
-        if turn_to is not None:
-            turn_to(group, called[0] if chance < 1.0 else -1, chance)
-        policy.update(called[-1], outputs, scores, chances, rng)
+        again = (told.arguments[0], called[0] if chance < 1.0 else -1, chance)
+        return told._replace(arguments=again) if told.method == "turn_to" else told
 
     def scramble(self, row: Any, decision: Any, rng: Rng) -> Any:
         """Return another round that looks the same to the policy."""
@@ -195,16 +121,3 @@ class StagesProtocol(Protocol):
         if row["outputs"].size - 1 not in called:
             other["chances"] = rng.random(other["chances"].size)
         return other
-
-
-def _shown(row: Any, called: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return answers and scores up to the highest stage called: -1 and NaN where a stage was not called."""
-    size = max(called, default=-1) + 1
-    outputs, scores = np.full(size, -1, dtype=np.int64), np.full(size, np.nan)
-    for k in called:
-        outputs[k], scores[k] = row["outputs"][k], row["scores"][k]
-    return outputs, scores
-
-
-def _believed(row: Any, arm: int) -> Any:
-    return row["chances"] if arm == row["outputs"].size - 1 else row["chances"][:0]

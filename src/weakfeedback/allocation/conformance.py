@@ -1,4 +1,4 @@
-"""One round of an allocation split into its steps, for checks that act between them."""
+"""The rounds of an allocation, for checks that replay and change them."""
 
 from typing import Any
 
@@ -44,25 +44,15 @@ class Protocol(Steps):
             row[:] = [world.Q, world.value, world.reward, *world.mu, *world.theta, *outcomes]
         return rows
 
-    def show(self, row: np.ndarray, allocation: np.ndarray) -> Any:
-        """Return what the policy may see of a row."""
-        return np.where(self._visible(row, allocation), self._outcomes(row), 0.0)
-
     def scramble(self, row: np.ndarray, allocation: np.ndarray, rng: Rng) -> Any:
         """Return another row that looks the same to the policy: censored outcomes are redrawn."""
+        theta, outcomes = row[HEAD:].reshape(3, -1)[1:]
+        served = np.array([reaches(amount, need) for amount, need in zip(allocation, theta)])
+        visible = served if row[2] > 0.0 else ~served
         other = row.copy()
         fresh = rng.random(allocation.size)
-        other[-allocation.size :] = np.where(self._visible(row, allocation), self._outcomes(row), fresh)
+        other[-allocation.size :] = np.where(visible, outcomes, fresh)
         return other
-
-    def _outcomes(self, row: np.ndarray) -> np.ndarray:
-        return row[HEAD + 2 * ((row.size - HEAD) // 3) :]
-
-    def _visible(self, row: np.ndarray, allocation: np.ndarray) -> np.ndarray:
-        arms = (row.size - HEAD) // 3
-        theta = row[HEAD + arms : HEAD + 2 * arms]
-        served = np.array([reaches(allocation[i], theta[i]) for i in range(arms)])
-        return served if row[2] > 0.0 else ~served
 
 
 class GradualScript(GradualWorld):
@@ -95,12 +85,6 @@ class GradualProtocol(Steps):
             world.draw(hidden, rng)
             rows.append([problem.arms, world.Q, *world.curves.ravel(), *hidden])
         return np.array(rows)
-
-    def show(self, row: np.ndarray, allocation: np.ndarray) -> Any:
-        """Return what the policy may see of a row."""
-        world, seen = GradualScript(row[None]), np.empty(allocation.size)
-        world.show(allocation, row[-allocation.size :], seen)
-        return seen
 
     def scramble(self, row: np.ndarray, allocation: np.ndarray, rng: Rng) -> Any:
         """Return another row that looks the same to the policy: what decides is redrawn on its side of the curve."""

@@ -1,11 +1,12 @@
-"""One round of a cascade split into its steps, for checks that act between them."""
+"""The rounds of a cascade, for checks that replay and change them."""
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from weakfeedback.contract.steps import Rows, Steps
+from weakfeedback.contract.steps import Rows, Steps, Told
 from weakfeedback.contract.typing import Problem, Rng
 from weakfeedback.kernels.loops import disagreements
 
@@ -13,25 +14,19 @@ from weakfeedback.kernels.loops import disagreements
 class Script(Rows):
     """A world that replays rows (y, y1, ..., yK), showing the outputs up to an arm and selling the truth."""
 
-    def __init__(self, rows: np.ndarray) -> None:
-        super().__init__(rows)
-        self.sold: list[int] = []  # rows whose truth was bought
-
     def show(self, row: Any, arm: int, seen: Any) -> None:
         """Write the outputs of arms 0, ..., arm into ``seen``."""
         for k in range(arm + 1):
             seen[k] = self.rows[row, k + 1]
 
     def sell(self, row: Any) -> Any:
-        """Return the truth of a row, and record that it was bought."""
-        self.sold.append(row)
+        """Return the truth of a row."""
         return self.rows[row, 0]
 
 
 class Recorded(Steps):
     """What is recorded of a problem whose rounds are rows."""
 
-    # the same feedback as pairs, for callers with their own comparison
     pair_methods: tuple[str, ...] = ("update_pairs",)
 
     def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
@@ -46,15 +41,15 @@ class Protocol(Recorded):
 
     replays = Script
 
-    def show(self, row: Any, arm: int) -> Any:
-        """Return what the policy may see of a row."""
-        return row[1 : arm + 2].copy()
-
-    def learn_pairs(self, policy: Any, arm: int, seen: Any, rng: Rng, size: int) -> Any:
-        """Give the same feedback as a ``size`` x ``size`` matrix of disagreements, or of movements of numbers."""
-        numbers = seen.dtype.kind == "f"
-        apart = _moved(seen, size, getattr(policy, "scale", 1.0)) if numbers else _differ(seen, arm, size)
-        policy.update_pairs(arm, apart, rng)
+    def as_pairs(self, policy: Any, told: Told, size: int) -> Told:
+        """Return the same with a matrix of disagreements, or of movements of numbers; of a label, who is right."""
+        arm, outputs, last = told.arguments
+        numbers = outputs.dtype.kind == "f"
+        apart = (
+            _moved(outputs, size, getattr(policy, "scale", 1.0)) if numbers else _differ(outputs, arm, size)
+        )
+        right = outputs == last if told.method == "learn_label" else last
+        return Told(f"{told.method}_pairs", (arm, apart, right), {})
 
     def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
         """Return another row that looks the same to the policy."""
@@ -68,27 +63,13 @@ class LabelProtocol(Protocol):
 
     pair_methods = ("update_pairs", "wants_label_pairs", "learn_label_pairs")
 
-    def show(self, row: Any, arm: int) -> Any:
-        """Return what the policy may see of a row, and the truth, which it gets only if it buys it."""
-        return row[1 : arm + 2].copy(), int(row[0])
-
-    def learn(self, policy: Any, arm: int, seen: Any, rng: Rng) -> Any:
+    def learn(self, policy: Any, decision: Any, told: Sequence[Told], rng: Any) -> Any:
         """Sell the label if the policy wants it, then give the feedback of a decision."""
-        outputs, truth = seen
-        sold = bool(policy.wants_label(arm, outputs, rng))
+        wish, label, feedback = told
+        sold = bool(wish.to(policy, rng))
         if sold:
-            policy.learn_label(arm, outputs, truth)
-        policy.update(arm, outputs, rng)
-        return sold
-
-    def learn_pairs(self, policy: Any, arm: int, seen: Any, rng: Rng, size: int) -> Any:
-        """Do the same with a matrix of disagreements and with which arms were right."""
-        outputs, truth = seen
-        differ = _differ(outputs, arm, size)
-        sold = bool(policy.wants_label_pairs(arm, differ, rng))
-        if sold:
-            policy.learn_label_pairs(arm, differ, outputs == truth)
-        policy.update_pairs(arm, differ, rng)
+            label.to(policy, rng)
+        feedback.to(policy, rng)
         return sold
 
 

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.checks.codelines import writes
+from weakfeedback.contract.decisions import WrongDecision
 from weakfeedback.contract.readonly import Lender
+from weakfeedback.contract.steps import Told, Wrapper
+from weakfeedback.contract.typing import Rng
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.replication import Interpreted, restore, streams
 from weakfeedback.engine.seeds import WORLD, generator
@@ -52,37 +55,67 @@ class Case:
         return self.make() if players is None else [self.make() for _ in range(players(self.problem))]
 
 
+class Asked(Wrapper):
+    """Wraps a policy for a round: it decides, but what it is told after that is only noted."""
+
+    def __init__(self, policy: Any, decides: str) -> None:
+        super().__init__(policy)
+        self.answers: list[Any] = []
+        self.told: list[Told] = []
+        self._decides = decides
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.wrapped, name)
+        if not callable(found):
+            return found
+
+        def called(*arguments: Any, **named: Any) -> Any:
+            if name == self._decides:
+                self.answers.append(found(*arguments, **named))
+                return self.answers[-1]
+            kept = (Rng if isinstance(one, Rng) else copy_of(one) for one in arguments)
+            self.told.append(Told(name, tuple(kept), named))
+            return True if self.answers else found(*arguments, **named)
+
+        return called
+
+
+def ask(case: Case, policy: Any, row: np.ndarray, rng: Any) -> tuple[Any, Any]:
+    """Play the round of a row up to the decision; return the decision, and what the policy must be told of it."""
+    loop, protocol, many = case.loop, case.loop.protocol, isinstance(policy, list)
+    asked = [Asked(one, protocol.decides) for one in (policy if many else [policy])]
+    counts = np.zeros(len(loop.counters(case.problem)), dtype=np.int64)
+    world, table = protocol.script(row), np.zeros((1, counts.size), dtype=np.int64)
+    played = asked if many else asked[0]
+    refused, _ = Interpreted(case.problem).play(played, world, None, rng, np.array([1]), counts, table)
+    if refused:
+        raise WrongDecision(asked[0], protocol.decides, asked[0].answers[-1], loop.refusal(case.problem))
+    decisions = [protocol.decision(one, one.answers) for one in asked]
+    return (decisions, [one.told for one in asked]) if many else (decisions[0], asked[0].told)
+
+
+def teach(case: Case, policy: Any, decision: Any, told: Any, rng: Any) -> Any:
+    """Give a policy, or each player, the feedback of a decision; return whether a label was sold."""
+    if not isinstance(policy, list):
+        return case.loop.protocol.learn(policy, decision, told, rng)
+    for given in zip(policy, decision, told, rng):
+        case.loop.protocol.learn(*given)
+    return None
+
+
 def rounds_of(case: Case, lending: bool = False, rounds: int = 0) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
-    """Yield, round by round: policy, the policy with read-only arguments, decision, observation, generator."""
+    """Yield, round by round: policy, the policy with read-only arguments, decision, what it is told, generator."""
     policy = case.new()
     lenders: Any = [Lender(one) for one in policy] if isinstance(policy, list) else Lender(policy)
     _, rng = case.generators()
     for row in hidden_of(case, rounds):
-        decision = decide(case, lenders if lending else policy, row, rng)
-        yield policy, lenders, decision, case.loop.protocol.show(row, decision), rng
+        yield policy, lenders, *ask(case, lenders if lending else policy, row, rng), rng
 
 
-def decide(case: Case, policy: Any, row: Any, rng: Any) -> Any:
-    """Ask for a decision, after what the setting announces before it (a context), and check it."""
-    loop = case.loop
-    announced = loop.protocol.announce(row) if hasattr(loop.protocol, "announce") else ()
-    decision = loop.protocol.decide(policy, *announced, rng)
-    if getattr(loop.protocol, "judges", False):
-        return decision
-    if not isinstance(policy, list):
-        return loop.judge(case.problem, policy, decision)
-    return [loop.judge(case.problem, player, arm) for player, arm in zip(policy, decision)]
-
-
-def hidden_of(case: Case, rounds: int = 0) -> np.ndarray:
-    found: np.ndarray = case.loop.protocol.record(
-        case.problem, rounds or case.rounds, generator(case.seed, 0, WORLD)
-    )
-    return found
-
-
-def pair_methods(case: Case) -> tuple[str, ...]:
-    return getattr(case.loop.protocol, "pair_methods", ())
+def hidden_of(case: Case, rounds: int = 0) -> list[np.ndarray]:
+    """Return the hidden data of every round, one array with one row each."""
+    found = case.loop.protocol.record(case.problem, rounds or case.rounds, generator(case.seed, 0, WORLD))
+    return [found[t : t + 1] for t in range(len(found))]
 
 
 def trace(

@@ -16,20 +16,20 @@ from weakfeedback.checks.case import (
     Case,
     Failure,
     are_same,
+    ask,
     brief_of,
     compare,
-    decide,
     frozen,
     hidden_of,
     rounds_of,
     same_state,
     same_step,
     size_of,
-    steps,
+    teach,
     trace,
 )
 from weakfeedback.checks.pairs import pairs_teach_as_outputs
-from weakfeedback.checks.spies import Late, Spy
+from weakfeedback.checks.spies import Late
 from weakfeedback.contract.decisions import WrongDecision
 from weakfeedback.contract.readonly import WritesToLoan, frames_of
 from weakfeedback.engine.compiler.fingerprint import CannotLower
@@ -152,14 +152,14 @@ def fields_are_numbers_and_arrays(case: Case) -> None:
 
 def decisions_are_allowed(case: Case) -> None:
     """What ``select`` or ``choose`` returns is a valid decision of the setting; the other checks test this, too."""
-    for policy, _, decision, seen, rng in rounds_of(case, rounds=SHORT_ROUNDS):
-        case.loop.protocol.learn(policy, decision, seen, rng)
+    for policy, _, decision, told, rng in rounds_of(case, rounds=SHORT_ROUNDS):
+        teach(case, policy, decision, told, rng)
 
 
 def lent_arrays_are_not_written(case: Case) -> None:
     """Outputs, contexts, allocations and observations are only read; the two checks of feedback test this, too."""
-    for _, lenders, decision, seen, rng in rounds_of(case, lending=True, rounds=SHORT_ROUNDS):
-        case.loop.protocol.learn(lenders, decision, seen, rng)
+    for _, lenders, decision, told, rng in rounds_of(case, lending=True, rounds=SHORT_ROUNDS):
+        teach(case, lenders, decision, told, rng)
 
 
 def settled_players_stay(case: Case) -> None:
@@ -167,18 +167,18 @@ def settled_players_stay(case: Case) -> None:
     players = case.loop.players
     if players is None or getattr(case.make(), "fair", False):
         return
-    kind, protocol = type(case.make()).__name__, case.loop.protocol
+    kind = type(case.make()).__name__
     seats: dict[int, int] = {}
     left = case.rounds  # to be played once all have settled
     longest = 20 * case.rounds
-    for t, (team, _, arms, seen, rngs) in enumerate(rounds_of(case, rounds=longest), start=1):
+    for t, (team, _, arms, told, rngs) in enumerate(rounds_of(case, rounds=longest), start=1):
         for n, seat in seats.items():
             if arms[n] != seat:
                 raise Failure(
                     f"{kind} was settled on arm {seat} and chose {arms[n]} in round {t}"
                     f"{case.place('settled', *case.loop.entry)}"
                 )
-        protocol.learn(team, arms, seen, rngs)
+        teach(case, team, arms, told, rngs)
         for n, player in enumerate(team):
             if n in seats and (not player.settled or player.arm != seats[n]):
                 raise Failure(
@@ -225,7 +225,7 @@ def select_learns_nothing(case: Case) -> None:
     _, rng = case.generators()
     for t, row in enumerate(hidden_of(case), start=1):
         before = frozen(state_of(policy))
-        decision = decide(case, policy, row, rng)
+        decision, told = ask(case, policy, row, rng)
         after = frozen(state_of(policy)) | {name: before[name] for name in notes}
         for name in before.keys() & after.keys():
             if not are_same(before[name], after[name]):
@@ -235,13 +235,13 @@ def select_learns_nothing(case: Case) -> None:
                     f"{brief_of(before[name])}: only feedback may teach{where}"
                 )
         same_state(before, after, f"deciding in round {t}")
-        protocol.learn(policy, decision, protocol.show(row, decision), rng)
+        teach(case, policy, decision, told, rng)
 
 
 def feedback_is_not_kept(case: Case) -> None:
     """No field shares memory with the feedback or the decision: both belong to the caller."""
-    for policy, lenders, decision, seen, rng in rounds_of(case, lending=True):
-        case.loop.protocol.learn(lenders, decision, seen, rng)
+    for policy, lenders, decision, told, rng in rounds_of(case, lending=True):
+        teach(case, lenders, decision, told, rng)
         loans = [loan for one in (lenders if isinstance(lenders, list) else [lenders]) for loan in one.lent]
         if isinstance(decision, np.ndarray):
             loans.append(decision)
@@ -284,22 +284,20 @@ def late_feedback_is_learned_right(case: Case) -> None:
         raise Failure("the class must state delay_safe = True or False")
     if not delay_safe or getattr(case.make(), "choosing_learns", False):  # rounds count when they begin
         return
-    protocol = case.loop.protocol
     for delay in (1, 5, 20):
         late = case.new()
         log: list[tuple[Any, Any]] = []
         deciding, learning = case.generators()
         waiting: list[tuple[Any, Any]] = []
         for row in hidden_of(case):
-            decision = decide(case, late, row, deciding)
-            waiting.append((decision, protocol.show(row, decision)))
+            waiting.append(ask(case, late, row, deciding))
             if len(waiting) > delay:
                 log.append(waiting.pop(0))
-                protocol.learn(late, *copy.deepcopy(log[-1]), learning)
+                teach(case, late, *copy.deepcopy(log[-1]), learning)
         at_once = case.new()
         _, learning = case.generators()
-        for decision, seen in log:
-            protocol.learn(at_once, decision, seen, learning)
+        for decision, told in log:
+            teach(case, at_once, decision, told, learning)
         same_state(frozen(state_of(at_once)), frozen(state_of(late)), f"feedback {delay} rounds late")
 
 
@@ -324,21 +322,16 @@ def late_feedback_does_not_ruin_it(case: Case) -> None:
 def hidden_is_unreachable(case: Case) -> None:
     """Changing everything that the policy must not see changes nothing it does."""
     protocol, hidden = case.loop.protocol, hidden_of(case)
-    policy = case.new()
-    spy = getattr(protocol, "spy", None) or (lambda one: Spy(one, protocol.decides))
-    spies = [spy(one) for one in (policy if isinstance(policy, list) else [policy])]
-    played = spies if isinstance(policy, list) else spies[0]
-    script = protocol.script(hidden)
-    for _ in steps(case, played, Interpreted(case.problem), world=script):
-        pass  # the spies take note
-    decisions = zip(*(spy.decisions for spy in spies)) if isinstance(policy, list) else spies[0].decisions
-    chaos = generator(case.seed, 0, 2)
-    other = np.array([protocol.scramble(row, decision, chaos) for row, decision in zip(hidden, decisions)])
-    for row in getattr(script, "sold", ()):  # what was bought was seen
-        other[row, 0] = hidden[row, 0]
+    policy, (_, rng), chaos = case.new(), case.generators(), generator(case.seed, 0, 2)
+    other = []
+    for row in hidden:
+        decision, told = ask(case, policy, row, rng)
+        other.append(np.array([protocol.scramble(row[0], decision, chaos)]))
+        if teach(case, policy, decision, told, rng):  # what was bought was seen
+            other[-1][0, 0] = row[0, 0]
     runs = [
         trace(case, case.new(), Interpreted(case.problem), world=protocol.script(rows))
-        for rows in (hidden, other)
+        for rows in (np.concatenate(hidden), np.concatenate(other))
     ]
     compare(runs[0], runs[1], "what is hidden was changed; the runs")
 

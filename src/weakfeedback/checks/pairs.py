@@ -1,16 +1,18 @@
 """The check of the methods for pairs: they do exactly what those for outputs do, to the bit."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from weakfeedback.checks.case import Case, Failure, brief_of, decide, frozen, hidden_of, pair_methods
+from weakfeedback.checks.case import Case, Failure, ask, brief_of, frozen, hidden_of
 from weakfeedback.contract.readonly import Lender
+from weakfeedback.contract.steps import Told
 
 
 def pairs_teach_as_outputs(case: Case) -> None:
     """The methods for pairs exist and do the same as those for outputs, to the bit: fields, draws, labels bought."""
-    protocol, names = case.loop.protocol, pair_methods(case)
+    protocol, names = case.loop.protocol, case.loop.protocol.pair_methods
     if not names:
         return
     kind = type(case.make())
@@ -22,17 +24,17 @@ def pairs_teach_as_outputs(case: Case) -> None:
     arms = case.problem.arms
     (policy, rng), (other, other_rng) = [(case.make(), case.generators()[1]) for _ in range(2)]
     for t, row in enumerate(hidden_of(case), start=1):
-        arm, another = decide(case, policy, row, rng), decide(case, other, row, other_rng)
+        (arm, told), (another, _) = ask(case, policy, row, rng), ask(case, other, row, other_rng)
         if not np.array_equal(arm, another):
             raise Failure(f"taught by outputs it decides {arm} in round {t}, taught by pairs {another}")
-        seen = protocol.show(row, arm)
         before, earlier = frozen(vars(policy)), frozen(vars(other))
-        sold = protocol.learn(Lender(policy), arm, seen, rng)
+        sold = protocol.learn(Lender(policy), arm, told, rng)
         # live objects have only the pairs that were seen
         size = arms if t % 2 or isinstance(arm, np.ndarray) else arm + 1
-        if protocol.learn_pairs(Lender(other), arm, seen, other_rng, size) != sold:
+        pairs = [protocol.as_pairs(other, one, size) for one in told]
+        if protocol.learn(Lender(other), arm, pairs, other_rng) != sold:
             raise Failure(f"wants_label() and wants_label_pairs() differ in round {t}")
-        noted = _notes(seen, arm, arms)
+        noted = _notes(told, arm, arms)
         for name in {**vars(policy), **vars(other)}:
             value, theirs = vars(policy).get(name), vars(other).get(name)
             if _same_bits(value, theirs):
@@ -52,22 +54,20 @@ def _both(names: tuple[str, ...]) -> str:
     return " and ".join(["update()", *(f"{name}()" for name in names)])
 
 
-def _notes(seen: Any, arm: Any, arms: int) -> list[np.ndarray]:
+def _notes(told: Sequence[Told], arm: Any, arms: int) -> list[np.ndarray]:
     """Return what a policy may store of a round before it learns: differing pairs and, with a label, who is right."""
     if isinstance(arm, np.ndarray):  # a set of models, for which nothing is stored
         return []
-    parts = seen if isinstance(seen, tuple) else (seen,)
-    if isinstance(seen, np.ndarray) and seen.dtype.kind == "f":  # numbers, which do not differ but lie apart
+    given = [one for call in told for one in call.arguments if isinstance(one, np.ndarray)]
+    outputs = next((one for one in given if one.shape == (arm + 1,) and one.dtype.kind in "biu"), None)
+    if outputs is None:  # numbers, which do not differ but lie apart
         return []
-    outputs = next(
-        part
-        for part in parts
-        if isinstance(part, np.ndarray) and part.shape == (arm + 1,) and part.dtype.kind in "biu"
-    )
     differ = np.zeros((arms, arms), dtype=np.bool_)
     differ[: arm + 1, : arm + 1] = np.triu(outputs[:, None] != outputs, 1)
     right = np.zeros(arms, dtype=np.bool_)
-    right[: arm + 1] = outputs == parts[-1] if np.ndim(parts[-1]) == 0 else False
+    for call in told:
+        if call.method == "learn_label":
+            right[: arm + 1] = outputs == call.arguments[-1]
     return [differ, right]
 
 

@@ -1,4 +1,4 @@
-"""Wrappers of a policy: one that delays its feedback, one that records its decisions."""
+"""A wrapper of a policy that delays its feedback."""
 
 import copy
 from typing import Any
@@ -22,23 +22,3 @@ class Late(Wrapper):
         if len(self._waiting) > self._delay:
             oldest, told = self._waiting.pop(0)
             self.wrapped.update(*oldest, rng, **told)
-
-
-class Spy(Wrapper):
-    """Wraps a policy and records its decisions."""
-
-    def __init__(self, policy: Any, decides: str) -> None:
-        super().__init__(policy)
-        self.decisions: list[Any] = []
-        self._decides = decides
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self.wrapped, name)
-        if name != self._decides:
-            return method
-
-        def noted(*arguments: Any) -> Any:
-            self.decisions.append(method(*arguments))
-            return copy.deepcopy(self.decisions[-1])
-
-        return noted

@@ -1,4 +1,4 @@
-"""One round of a contextual cascade split into its steps, for checks that act between them.
+"""The rounds of a contextual cascade, for checks that replay and change them.
 
 A round is a record: the features ``phi``, the ``outputs`` of all arms (or the matrix ``differ``), the ``truth``, and
 what every arm costs, ``regret`` and ``loss`` in units.
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.contract.steps import Rows, Steps
+from weakfeedback.contract.steps import Rows, Steps, Told
 from weakfeedback.contract.typing import Rng
 from weakfeedback.kernels.loops import disagreements
 
@@ -40,22 +40,14 @@ class Script(Rows):
         return self.rows["loss"][row, arm]
 
 
-class Announced(Steps):
-    """A round that begins with its context."""
+class Protocol(Steps):
+    """The rounds in which arms have outputs."""
 
     replays = Script
 
-    def announce(self, row: Any) -> tuple[Any, ...]:
-        """The context, which a policy sees before it decides."""
-        return (row["phi"].copy(),)
-
-
-class Protocol(Announced):
-    """Draw, announce, decide, show and learn as separate steps."""
-
     def __init__(self, sees_truth: bool) -> None:
         self.sees_truth = sees_truth
-        # the same feedback as pairs, for callers with their own comparison; the truth cannot be given as pairs
+        # the truth cannot be given as pairs
         self.pair_methods = () if sees_truth else ("update_pairs",)
 
     def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
@@ -73,24 +65,12 @@ class Protocol(Announced):
                 records["loss"][t, arm] = world.loss(row, arm)
         return records
 
-    def show(self, row: Any, arm: int) -> Any:
-        """Return what the policy may see of a round."""
-        truth = (int(row["truth"]),) if self.sees_truth else ()
-        return (row["phi"].copy(), row["outputs"][: arm + 1].copy(), *truth)
-
-    def learn(self, policy: Any, arm: int, seen: Any, rng: Rng) -> None:
-        """Give the feedback of a decision."""
-        phi, outputs, *truth = seen
-        if truth:
-            policy.update(phi, arm, outputs, rng, truth=truth[0])
-        else:
-            policy.update(phi, arm, outputs, rng)
-
-    def learn_pairs(self, policy: Any, arm: int, seen: Any, rng: Rng, size: int) -> None:
-        """Give the same feedback as a ``size`` x ``size`` matrix of disagreements."""
+    def as_pairs(self, policy: Any, told: Told, size: int) -> Told:
+        """Return the same with a ``size`` x ``size`` matrix of disagreements."""
+        phi, arm, outputs, rng = told.arguments
         differ = np.zeros((size, size), dtype=np.bool_)
-        disagreements(seen[1], arm, differ)
-        policy.update_pairs(seen[0], arm, differ, rng)
+        disagreements(outputs, arm, differ)
+        return Told("update_pairs", (phi, arm, differ, rng), {})
 
     def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
         """Return another round that looks the same to the policy."""
@@ -101,8 +81,10 @@ class Protocol(Announced):
         return other
 
 
-class PairProtocol(Announced):
+class PairProtocol(Steps):
     """The same where only disagreements of pairs exist."""
+
+    replays = Script
 
     def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
         """Return the hidden data of ``rounds`` rounds."""
@@ -116,16 +98,6 @@ class PairProtocol(Announced):
             for arm in range(K):
                 records["regret"][t, arm] = world.regret(row, arm)
         return records
-
-    def show(self, row: Any, arm: int) -> Any:
-        """Return what the policy may see of a round."""
-        differ = row["differ"].copy()
-        differ[:, arm + 1 :] = False
-        return (row["phi"].copy(), differ)
-
-    def learn(self, policy: Any, arm: int, seen: Any, rng: Rng) -> None:
-        """Give the feedback of a decision."""
-        policy.update_pairs(seen[0], arm, seen[1], rng)
 
     def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
         """Return another round that looks the same to the policy."""

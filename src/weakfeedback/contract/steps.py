@@ -1,6 +1,7 @@
-"""One round split into its steps, for checks that act between them: what the settings share."""
+"""What the checks must know of the rounds of a setting: how they are recorded, replayed, and changed unseen."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,27 +24,49 @@ class Rows:
         return self.served - 1
 
 
-class Steps:
-    """Draw, decide, show and learn as separate steps.
+class Told(NamedTuple):
+    """What a policy is told in a round: the method that is called, and its arguments."""
 
-    A setting says what is recorded of a round (``record``), what of it a policy may see (``show``), and which other
-    rounds look the same to it (``scramble``).
+    method: str
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+
+    def to(self, policy: Any, rng: Any) -> Any:
+        """Tell it to a policy."""
+        given = [rng if one is Rng else one for one in self.arguments]
+        return getattr(policy, self.method)(*given, **self.named)
+
+
+class Steps:
+    """How rounds are recorded (``record``) and replayed, and which others look the same to a policy (``scramble``).
+
+    The rounds themselves are those of the setting's loop.
     """
 
     decides = "select"  # the method that returns the decision
     replays: Any = Rows  # the world that replays recorded data
+    pair_methods: tuple[str, ...] = ()  # those that take pairs, for callers with their own comparison
 
     def script(self, hidden: np.ndarray) -> Any:
         """Return a world that replays recorded data."""
         return self.replays(hidden)
 
-    def decide(self, policy: Any, *told: Any) -> Any:
-        """Ask for a decision; ``told`` is what is announced before it, and the generator."""
-        return policy.select(*told)
+    def decision(self, policy: Any, answers: Sequence[Any]) -> Any:
+        """Return the decision of a round, by what ``decides`` answered in it."""
+        return answers[0]
 
-    def learn(self, policy: Any, decision: Any, seen: Any, rng: Any) -> Any:
+    def told_again(self, told: Told, decision: Any) -> Told:
+        """Return what a policy is told of a round before its feedback, if that may come late."""
+        return told
+
+    def learn(self, policy: Any, decision: Any, told: Sequence[Told], rng: Any) -> Any:
         """Give the feedback of a decision."""
-        policy.update(decision, seen, rng)
+        for one in told:
+            self.told_again(one, decision).to(policy, rng)
+
+    def as_pairs(self, policy: Any, told: Told, size: int) -> Told:
+        """Return the same with a ``size`` x ``size`` matrix of disagreements in place of outputs."""
+        raise NotImplementedError
 
 
 class Wrapper:
@@ -54,7 +77,7 @@ class Wrapper:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        return type(self.wrapped)
+        return self.wrapped.__class__
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.wrapped, name)

@@ -1,12 +1,11 @@
-"""One round of several players split into its steps, for checks that act between them."""
+"""The rounds of several players, for checks that replay and change them."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from weakfeedback.contract.steps import Rows, Steps
-from weakfeedback.contract.typing import PlayerPolicy, Problem, Rng
+from weakfeedback.contract.typing import Problem, Rng
 from weakfeedback.multiplayer.world import AWAKE
 
 IDLE = -1
@@ -32,7 +31,7 @@ class Script(Rows):
 
 
 class Protocol(Steps):
-    """Draw, decide, show and learn as separate steps; a decision is one arm for each player of a list."""
+    """The rounds of players that all have the same means; a decision is one arm for each of them."""
 
     decides = "choose"
     replays: Any = Script
@@ -48,24 +47,6 @@ class Protocol(Steps):
             row[: problem.arms] = world.order
             row[problem.arms :] = rewards
         return rows
-
-    def decide(self, players: Sequence[PlayerPolicy], rngs: Sequence[Rng]) -> list[int]:
-        """Ask every player for its arm."""
-        return [player.choose(rng) for player, rng in zip(players, rngs)]
-
-    def show(self, row: Any, arms: list[int]) -> Any:
-        """Return what each player may see of a row: its reward and whether it collided."""
-        rewards = row[row.size // 2 :]
-        seen = []
-        for arm in arms:
-            collided = arm != IDLE and arms.count(arm) > 1
-            seen.append((0.0 if arm == IDLE or collided else float(rewards[arm]), collided))
-        return seen
-
-    def learn(self, players: Sequence[PlayerPolicy], arms: list[int], seen: Any, rngs: Sequence[Rng]) -> None:
-        """Pass each player the outcome of its own arm."""
-        for player, arm, (reward, collided), rng in zip(players, arms, seen, rngs):
-            player.observe(arm, reward, collided, rng)
 
     def scramble(self, row: Any, arms: list[int], rng: Rng) -> Any:
         """Return another row that looks the same: only arms with exactly one player keep their reward."""
@@ -94,7 +75,7 @@ class OpenScript(Rows):
 
 
 class OpenProtocol(Protocol):
-    """The steps of players with means of their own or without sensing, all of whom are always there.
+    """The rounds of players with means of their own or without sensing, all of whom are always there.
 
     A row is K, whether collisions are sensed, the order of the arms, and the rewards of every player on every arm.
     """
@@ -116,16 +97,6 @@ class OpenProtocol(Protocol):
             everybody = np.broadcast_to(rewards, (N, K)).ravel()
             rows.append(np.concatenate(([K, world.sensing], world.order, everybody)))
         return np.array(rows)
-
-    def show(self, row: Any, arms: list[int]) -> Any:
-        """Return what each player may see of a row: its reward and whether it collided."""
-        rewards = row[2 + int(row[0]) :].reshape(len(arms), -1)
-        seen = []
-        for n, arm in enumerate(arms):
-            collided = arm != IDLE and arms.count(arm) > 1
-            reward = 0.0 if arm == IDLE or collided else float(rewards[n, arm])
-            seen.append((reward, collided and bool(row[1])))
-        return seen
 
     def scramble(self, row: Any, arms: list[int], rng: Rng) -> Any:
         """Return another row that looks the same: a player alone on its arm keeps its reward there."""

@@ -1,13 +1,13 @@
-"""One round of routing split into its steps, for checks that act between them."""
+"""The rounds of routing, for checks that replay and change them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from weakfeedback.cascade.conformance import Recorded
-from weakfeedback.contract.decisions import checked_call
-from weakfeedback.contract.steps import Rows, Wrapper
-from weakfeedback.contract.typing import Rng, RoutingPolicy
+from weakfeedback.contract.steps import Rows, Told, Wrapper
+from weakfeedback.contract.typing import Rng
 
 
 class Script(Rows):
@@ -21,23 +21,16 @@ class Script(Rows):
 
 
 class Protocol(Recorded):
-    """Draw, decide, show and learn as separate steps; a round is counted when it is learned from."""
+    """The rounds of policies that call models."""
 
     replays: Any = Script
 
-    def show(self, row: Any, call: np.ndarray) -> Any:
-        """Return what the policy may see of a row."""
-        return row[1:][call]
-
-    def learn(self, policy: RoutingPolicy, call: np.ndarray, seen: Any, rng: Rng) -> None:
-        """Count the round and give its feedback."""
-        policy.start(call, rng)
-        policy.update(call, seen, rng)
-
-    def learn_pairs(self, policy: Any, call: np.ndarray, seen: Any, rng: Rng, size: int) -> None:
-        """Do the same with a ``size`` x ``size`` matrix of disagreements."""
-        policy.start(call, rng)
-        policy.update_pairs(call, differences(call, seen, size), rng)
+    def as_pairs(self, policy: Any, told: Told, size: int) -> Told:
+        """Return the same with a ``size`` x ``size`` matrix of disagreements."""
+        if told.method != "update":
+            return told
+        call, outputs, rng = told.arguments
+        return Told("update_pairs", (call, differences(call, outputs, size), rng), {})
 
     def scramble(self, row: Any, call: np.ndarray, rng: Rng) -> Any:
         """Return another row that looks the same to the policy."""
@@ -64,20 +57,7 @@ class GroupsScript(Script):
         self.groups = rounds["groups"]
 
 
-class GroupsSpy(Wrapper):
-    """Wraps a policy and records its calls, and which of them its first layer asked for."""
-
-    def __init__(self, policy: Any) -> None:
-        super().__init__(policy)
-        self.decisions: list[np.ndarray] = []
-
-    def start(self, call: np.ndarray, rng: Rng) -> None:
-        """Record the decision, and forward the call."""
-        self.decisions.append(np.array([call, self.wrapped.own]))
-        self.wrapped.start(call, rng)
-
-
-class GroupsLate(GroupsSpy):
+class GroupsLate(Wrapper):
     """Wraps a policy and forwards feedback some rounds late, with the groups of its own round."""
 
     def __init__(self, policy: Any, delay: int) -> None:
@@ -90,11 +70,16 @@ class GroupsLate(GroupsSpy):
         self._groups = groups.copy()
         self.wrapped.turn_to(groups, own)
 
+    def start(self, call: np.ndarray, rng: Rng) -> None:
+        """Note which models the first layer asked for, and forward the call."""
+        self._own = self.wrapped.own.copy()
+        self.wrapped.start(call, rng)
+
     def update(self, call: np.ndarray, outputs: np.ndarray, rng: Rng) -> None:
         """Queue the feedback and forward the oldest."""
-        self._waiting.append((self._groups, self.decisions[-1], outputs.copy()))
+        self._waiting.append((self._groups, call.copy(), self._own, outputs.copy()))
         if len(self._waiting) > self._delay:
-            groups, (asked, own), given = self._waiting.pop(0)
+            groups, asked, own, given = self._waiting.pop(0)
             self.wrapped.turn_to(groups, own)
             self.wrapped.update(asked, given, rng)
 
@@ -103,8 +88,6 @@ class GroupsProtocol(CountedProtocol):
     """The same for policies that are told the groups of a round; a decision has two rows, ``call`` and ``own``."""
 
     replays = GroupsScript
-    judges = True  # ``decide`` checks the decision itself
-    spy = GroupsSpy
     late = GroupsLate
 
     def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
@@ -118,29 +101,14 @@ class GroupsProtocol(CountedProtocol):
             records["row"][t], records["groups"][t] = world.rows[row], world.groups[row]
         return records
 
-    def announce(self, row: Any) -> tuple[Any, ...]:
-        """The groups, which a policy is told before it decides, and how many models there are."""
-        return row["groups"].copy(), row["row"].size - 1
+    def decision(self, policy: Any, answers: Sequence[Any]) -> np.ndarray:
+        """Return the models called, and those that the first layer asked for."""
+        return np.array([answers[0], policy.own])
 
-    def decide(self, policy: Any, groups: np.ndarray, models: int, rng: Rng) -> np.ndarray:
-        """Tell the groups, and ask for the models to call."""
-        policy.turn_to(groups, np.zeros(models, dtype=np.bool_))
-        call = checked_call(policy, policy.select(rng), models)
-        return np.array([call, policy.own])
-
-    def show(self, row: Any, decision: np.ndarray) -> Any:
-        """Return what the policy may see of a row."""
-        return row["groups"].copy(), row["row"][1:][decision[0]]
-
-    def learn(self, policy: Any, decision: np.ndarray, seen: Any, rng: Rng) -> None:
-        """Tell the round again, count it and give its feedback."""
-        policy.turn_to(seen[0], decision[1])
-        super().learn(policy, decision[0], seen[1], rng)
-
-    def learn_pairs(self, policy: Any, decision: np.ndarray, seen: Any, rng: Rng, size: int) -> None:
-        """Do the same with a ``size`` x ``size`` matrix of disagreements."""
-        policy.turn_to(seen[0], decision[1])
-        super().learn_pairs(policy, decision[0], seen[1], rng, size)
+    def told_again(self, told: Told, decision: np.ndarray) -> Told:
+        """Tell the groups again, with the models that the first layer asked for."""
+        again = (told.arguments[0], decision[1])
+        return told._replace(arguments=again) if told.method == "turn_to" else told
 
     def scramble(self, row: Any, decision: np.ndarray, rng: Rng) -> Any:
         """Return another row that looks the same to the policy."""
