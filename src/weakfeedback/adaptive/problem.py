@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from weakfeedback.adaptive.arguments import real_numbers, stage_costs, threshold_vector
 from weakfeedback.adaptive.rules import BestRule, best_rule, best_thresholds, threshold_stops
+from weakfeedback.adaptive.world import NotingWorld, OrderedWorld, RecordedWorld
 from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint, weighted
 from weakfeedback.validate import brief, plain
-
-if TYPE_CHECKING:
-    from weakfeedback.adaptive.world import NotingWorld, RecordedWorld
-    from weakfeedback.engine.loop import Loop
 
 ORDERS = ("drawn", "shuffled", "given")
 TIE = 1e-12  # absolute tolerance of ties
@@ -178,20 +175,12 @@ class AdaptiveProblem(FrozenProblem):
 
     def world(self) -> RecordedWorld:
         """Return the hidden part of the simulation."""
-        from weakfeedback.adaptive.world import OrderedWorld, RecordedWorld
-
         hidden = self._outputs, self._scores, self._wrong, self._chances, self._groups
         return (
             RecordedWorld(*hidden)
             if self.order == "drawn"
             else OrderedWorld(*hidden, self.order == "shuffled")
         )
-
-    def loop(self) -> Loop:
-        """Return the round loop of this setting."""
-        from weakfeedback.adaptive.play import LOOP
-
-        return LOOP
 
     def measures(self, counts: Any) -> dict[str, np.ndarray]:
         """Turn counts, shape (..., K + 2), into regret, cost, total_cost, stops at each stage, spent and differs.
@@ -247,8 +236,6 @@ class NotedProblem(AdaptiveProblem):
 
     def world(self) -> NotingWorld:
         """Return the hidden part of the simulation."""
-        from weakfeedback.adaptive.world import NotingWorld
-
         hidden = self._outputs, self._scores, self._wrong, self._chances, self._groups
         return NotingWorld(*hidden, self.order == "shuffled")
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from weakfeedback.cascade.problem import TIE, RowsProblem, pull_measures
+from weakfeedback.cascade.world import TableWorld
 from weakfeedback.validate import brief, cumulative_costs, number, vector
-
-if TYPE_CHECKING:
-    from weakfeedback.cascade.world import TableWorld
-    from weakfeedback.engine.loop import Loop
 
 
 class NumericProblem(RowsProblem):
@@ -103,15 +100,7 @@ class NumericProblem(RowsProblem):
 
     def world(self) -> TableWorld:
         """Return the hidden part of the simulation, which serves the rows."""
-        from weakfeedback.cascade.world import TableWorld
-
         return TableWorld(self._rows)
-
-    def loop(self) -> Loop:
-        """Return the round loop of this setting."""
-        from weakfeedback.cascade.play import LOOP
-
-        return LOOP
 
     def measures(self, pulls: Any) -> dict[str, np.ndarray]:
         """Turn pull counts, shape (..., K), into regret, cost and the counts of each arm, shape (...) each."""

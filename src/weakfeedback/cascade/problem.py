@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from weakfeedback.cascade.world import LawWorld, TableWorld
 from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint, weighted
 from weakfeedback.validate import brief, cumulative_costs, number, plain, vector
-
-if TYPE_CHECKING:
-    from weakfeedback.cascade.world import LawWorld, TableWorld
-    from weakfeedback.engine.loop import Loop
 
 # Absolute tolerance of ties: decimal ties such as .1 + .2 and .3 must be ties, and must not count as dominance.
 TIE = 1e-12
@@ -237,15 +234,7 @@ class CascadeProblem(RowsProblem):
 
     def world(self) -> LawWorld | TableWorld:
         """Return the hidden part of the simulation, which draws the rows."""
-        from weakfeedback.cascade.world import LawWorld, TableWorld
-
         return TableWorld(self._rows) if self._cycled else LawWorld(self._rows, self._probabilities)
-
-    def loop(self) -> Loop:
-        """Return the round loop of this setting."""
-        from weakfeedback.cascade.play import LOOP
-
-        return LOOP
 
     def describe(self) -> str:
         """Return what there is to say about the problem in lines, the limit of its regret among them."""

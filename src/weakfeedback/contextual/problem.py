@@ -10,10 +10,10 @@ import numpy as np
 
 from weakfeedback.contextual.arguments import pairs
 from weakfeedback.contextual.rows import TIE, ContextRows
+from weakfeedback.contextual.world import ContextualWorld, RealizableWorld
 from weakfeedback.validate import brief, plain, vector
 
 if TYPE_CHECKING:
-    from weakfeedback.contextual.world import ContextualWorld, RealizableWorld
     from weakfeedback.engine.loop import Loop
 
 
@@ -167,16 +167,8 @@ class ContextualProblem(ContextRows):
 
     def world(self) -> ContextualWorld:
         """Return the hidden part of the simulation."""
-        from weakfeedback.contextual.world import ContextualWorld
-
         drawn = self.labels == "random"
         return ContextualWorld(self.features, self._chance, self._truth, self._regrets, self._losses, drawn)
-
-    def loop(self) -> Loop:
-        """Return the round loop of this setting."""
-        from weakfeedback.contextual.play import LOOP
-
-        return LOOP
 
     def measures(self, counts: Any) -> dict[str, np.ndarray]:
         """Turn counts, shape (..., K + 2), into regret, cost, total_cost and the pulls of each arm.
@@ -274,8 +266,6 @@ class RealizableProblem(ContextRows):
 
     def world(self) -> RealizableWorld:
         """Return the hidden part of the simulation."""
-        from weakfeedback.contextual.world import RealizableWorld
-
         return RealizableWorld(self.features, self.disagreement, self._regrets)
 
     def loop(self) -> Loop:

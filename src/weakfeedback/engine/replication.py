@@ -52,7 +52,7 @@ def run(task: Task) -> np.ndarray:
     table = np.zeros((task.last - task.first, task.marks.size, width), dtype=np.int64)
     player = task.player
     if task.method == "events":
-        player = ByEvents(task.problem)
+        player = Interpreted(task.problem, events=True)
     elif player is None:
         player = Compiled(task.problem, task.policy) if task.compiled else Interpreted(task.problem)
     world = task.problem.world()
@@ -99,14 +99,16 @@ def _describe_refusal(task: Task, replication: int, round: int) -> str:
 
 
 class Interpreted:
-    """Plays the Python objects in the interpreter."""
+    """Plays the Python objects in the interpreter; by ``events`` it skips rounds in which nothing changes."""
 
-    def __init__(self, problem: Any) -> None:
-        self.problem = problem
+    def __init__(self, problem: Any, events: bool = False) -> None:
+        self.problem, self.events = problem, events
 
     def play(self, policy: Any, world: Any, *rest: Any) -> tuple[int, dict[str, Any]]:
         """Return the round of a refused decision or 0, and the policy's state afterwards."""
-        loop = loop_for(self.problem, policy[0] if isinstance(policy, list) else policy)
+        loop: Any = loop_for(self.problem, policy[0] if isinstance(policy, list) else policy)
+        if self.events:
+            return int(loop.events(policy, world, *rest)), state_of(policy)
         decides, judge = loop.protocol.decides, functools.partial(loop.judge, self.problem)
         players = policy if isinstance(policy, list) else [policy]
         starts = getattr(loop.protocol, "starts", None)
@@ -114,18 +116,6 @@ class Interpreted:
         with np.errstate(divide="raise", invalid="raise"):  # turn silent NaN of array elements into errors
             refused = loop.play(judged if isinstance(policy, list) else judged[0], world, *rest)
         return int(refused), state_of(policy)
-
-
-class ByEvents:
-    """Skips rounds in which nothing changes."""
-
-    def __init__(self, problem: Any) -> None:
-        self.problem = problem
-
-    def play(self, policy: Any, world: Any, *rest: Any) -> tuple[int, dict[str, Any]]:
-        """Return 0, and the policy's state afterwards."""
-        skip: Any = loop_for(self.problem, policy).events
-        return int(skip(policy, world, *rest)), state_of(policy)
 
 
 class Compiled:

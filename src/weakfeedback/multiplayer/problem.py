@@ -8,12 +8,12 @@ import numpy as np
 
 from weakfeedback.kernels.matching import best_matching
 from weakfeedback.multiplayer.options import one_of
+from weakfeedback.multiplayer.world import MultiplayerWorld, OpenWorld
 from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint
 from weakfeedback.validate import brief, flag, integer, number, vector
 
 if TYPE_CHECKING:
     from weakfeedback.engine.loop import Loop
-    from weakfeedback.multiplayer.world import MultiplayerWorld
 
 TIE = 1e-12  # absolute tolerance of ties
 LAWS = ("bernoulli", "uniform", "beta")
@@ -168,8 +168,6 @@ class MultiplayerProblem(FrozenProblem):
 
     def world(self) -> MultiplayerWorld:
         """Return the hidden part of the simulation, which draws the rewards."""
-        from weakfeedback.multiplayer.world import MultiplayerWorld, OpenWorld
-
         law = LAWS.index(self.rewards)
         if not self.is_open:
             return MultiplayerWorld(self.means, law, self.shuffle)

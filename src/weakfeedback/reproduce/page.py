@@ -182,9 +182,7 @@ class _Maker:
     ) -> None:
         self.choice, self.note, self.results, self.gallery = choice, note, results, gallery
         self.sources = Sources()
-        family = sum(
-            not math.isnan(p) for _, v in verdicts for part in v.parts for p in (part.p_for, part.p_against)
-        )
+        family = _count_tests(verdicts)
         self.claims = {claim.number: _claim_view(claim, verdict, family) for claim, verdict in verdicts}
 
     def chapter(self, chapter: Chapter) -> dict[str, Any]:
@@ -285,6 +283,11 @@ class _Maker:
 
     def _command(self, ids: Sequence[str]) -> str:
         return shlex.join(["weakfeedback", "reproduce", "--only", *pattern(ids), *self.note.options])
+
+
+def _count_tests(verdicts: Sequence[tuple[Claim, Verdict]]) -> int:
+    parts = (part for _, verdict in verdicts for part in verdict.parts)
+    return sum(not math.isnan(p) for part in parts for p in (part.p_for, part.p_against))
 
 
 def _claim_view(claim: Claim, verdict: Verdict, family: int) -> dict[str, Any]:
@@ -389,9 +392,7 @@ def _facts(choice: Choice, note: Manifest, results: Mapping[str, Results]) -> li
 
 
 def _explain_method(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
-    tests = sum(
-        not math.isnan(p) for _, v in verdicts for part in v.parts for p in (part.p_for, part.p_against)
-    )
+    tests = _count_tests(verdicts)
     return [
         "A claim is split into tests, one for each instance or step that it is about. In a simulated claim the value "
         "of every replication is one observation. All policies play on the same worlds, so they are compared by paired "

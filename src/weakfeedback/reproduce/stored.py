@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from weakfeedback._version import __version__
 from weakfeedback.canonical import hashed
@@ -26,7 +29,7 @@ class NotAReproduction(ValueError):
     """A folder without a finished reproduction that this version can read; the message is one line."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class Manifest:
     """What was requested of a finished reproduction, and what could not be run.
 
@@ -42,6 +45,10 @@ class Manifest:
     given: bool = False  # whether it was given on the command line, not by the environment
     version: str = __version__
     format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        if self.keys.keys() & self.skipped.keys() or not set(self.data) <= set(SETS):
+            raise ValueError("an experiment has results or none, and data are of a known set")
 
     @property
     def options(self) -> list[str]:
@@ -63,30 +70,13 @@ class Manifest:
                     f"{folder / NOTE}: has format {brief(kept.get('format'))}, this version reads {FORMAT}; run "
                     "`weakfeedback reproduce` with another --out"
                 )
-            note = cls(**kept)
-            if not note._is_whole():
-                raise TypeError
-            return note
+            return cls(**kept)
         except OSError as error:
             raise NotAReproduction(f"{folder / NOTE}: {error.strerror or error}") from None
         except NotAReproduction:
             raise
         except (ValueError, TypeError, AttributeError, RecursionError):
             raise NotAReproduction(f"{folder / NOTE}: is not the note of a reproduction") from None
-
-    def _is_whole(self) -> bool:
-        """Whether every field is valid, in a file that anybody may have written."""
-        tables = (self.keys, self.skipped, self.data)
-        if not all(isinstance(table, dict) for table in tables):
-            return False
-        words = [*(value for table in tables for value in table.values()), self.folder, self.version]
-        flags = (self.quick, self.given)
-        return (
-            all(isinstance(word, str) for word in words)
-            and all(isinstance(flag, bool) for flag in flags)
-            and set(self.data) <= set(SETS)
-            and not self.keys.keys() & self.skipped.keys()
-        )
 
 
 class StoredResults(Mapping[str, Results]):

@@ -9,12 +9,12 @@ import numpy as np
 
 from weakfeedback.cascade.problem import CascadeProblem, OtherNumberOfCosts, RowsProblem
 from weakfeedback.routing.prices import model_prices
+from weakfeedback.routing.world import LawWorld, TableWorld
 from weakfeedback.settings.problem import counts_table, fingerprint, weighted
 from weakfeedback.validate import brief
 
 if TYPE_CHECKING:
     from weakfeedback.engine.loop import Loop
-    from weakfeedback.routing.world import LawWorld, TableWorld
 
 
 class RoutingProblem(RowsProblem):
@@ -119,8 +119,6 @@ class RoutingProblem(RowsProblem):
 
     def world(self) -> LawWorld | TableWorld:
         """Return the hidden part of the simulation, which draws the rows."""
-        from weakfeedback.routing.world import LawWorld, TableWorld
-
         if self._cycled:
             return TableWorld(self._rows, self._groups)
         return LawWorld(self._rows, self._probabilities, self._groups)

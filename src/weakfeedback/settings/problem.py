@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from weakfeedback.plaintext import with_article
 
+if TYPE_CHECKING:
+    from weakfeedback.engine.loop import Loop
+
 
 class FrozenProblem:
     """A problem that cannot be changed once it is made: ``__init__`` fills ``__dict__`` and calls ``_freeze``."""
+
+    setting: str
 
     def _freeze(self) -> None:
         for value in self.__dict__.values():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
+
+    def loop(self) -> Loop:
+        """Return the round loop of its setting."""
+        found: Loop = importlib.import_module(f"weakfeedback.{self.setting}.play").LOOP
+        return found
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{_named(self)} cannot be changed, so {name} cannot be set")
