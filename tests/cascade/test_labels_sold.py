@@ -7,8 +7,8 @@ from tests.rig.mutants import caught
 from weakfeedback import Results, simulate
 from weakfeedback.cascade import CascadeProblem, QUss, UssTs
 from weakfeedback.cascade import play as loops
-from weakfeedback.cascade.labels import measures_with_labels
 from weakfeedback.cascade.play import LABEL_LOOP, LOOP, NOTHING, play, play_selling
+from weakfeedback.cascade.problem import measures_with_labels
 from weakfeedback.checks import PolicyCheckError, check_policy
 from weakfeedback.engine.loop import loop_for
 

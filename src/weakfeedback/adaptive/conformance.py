@@ -10,37 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.contract.steps import Rows, Steps, Told
+from weakfeedback.adaptive.world import OrderedWorld
+from weakfeedback.contract.steps import Steps, Told
 from weakfeedback.contract.typing import Problem, Rng
 
 
-class Script(Rows):
+class Script(OrderedWorld):
     """A world that replays recorded rounds."""
 
-    def show(self, row: Any, stage: int, outputs: np.ndarray, scores: np.ndarray) -> None:
-        """Write what a stage says."""
-        outputs[stage] = self.rows["outputs"][row, stage]
-        scores[stage] = self.rows["scores"][row, stage]
-
-    def believe(self, row: Any, arm: int, chances: np.ndarray) -> int:
-        """Write the last stage's probabilities, if it was run."""
-        found = self.rows["chances"][row]
-        if arm < self.rows["outputs"].shape[1] - 1:
-            return 0
-        chances[: found.size] = found
-        return int(found.size)
-
-    def group(self, row: Any) -> Any:
-        """Return the group of a round."""
-        return self.rows["group"][row]
-
-    def errs(self, row: Any, arm: int) -> Any:
-        """Whether a stage errs."""
-        return self.rows["wrong"][row, arm]
+    def __init__(self, rows: np.ndarray) -> None:
+        names = ("outputs", "scores", "wrong", "chances", "group")
+        outputs, scores, wrong, chances, groups = (rows[name].copy() for name in names)
+        super().__init__(outputs, scores, wrong, chances, groups, False)
+        self.unlike = rows["unlike"]
 
     def differs(self, row: Any, arm: int, reference: int) -> Any:
-        """Whether two stages differ."""
-        return self.rows["unlike"][row, arm, reference]
+        """Whether two stages differ: counted by the loop, never shown."""
+        return self.unlike[row, arm, reference]
 
 
 class Protocol(Steps):

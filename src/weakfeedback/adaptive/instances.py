@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from weakfeedback import datasets
 from weakfeedback.adaptive.problem import AdaptiveProblem
 from weakfeedback.datasets import stages
 from weakfeedback.datasets.answers import CHAINS, load_answers
@@ -72,32 +71,15 @@ def _family(prefix: str, about: str, data: str, shares: tuple[float, ...], recor
     ]
 
 
+_SHARES = (1.0, 5.0, 25.0)  # of the price, stage by stage
 _INSTANCES = {
     instance.name: instance
     for instance in (
-        *_family(
-            "bc",
-            *("breast cancer", "built-in", (1.0, 4.0, 25.0)),
-            lambda _: stages.breast_cancer_stages(datasets.load_breast_cancer()),
-        ),
-        *_family(
-            "wine", "wines", "built-in", (1.0, 5.0, 25.0), lambda _: stages.wine_stages(stages.load_wine())
-        ),
-        *_family(
-            "digits",
-            *("handwritten digits", "built-in", (1.0, 5.0, 25.0)),
-            lambda _: stages.digits_stages(stages.load_digits()),
-        ),
-        *_family(
-            "pima",
-            *("PIMA Indians Diabetes", "pima", (1.0, 5.0, 25.0)),
-            lambda data: stages.pima_stages(datasets.load_pima(data)),
-        ),
-        *_family(
-            "heart",
-            *("heart disease (Cleveland)", "heart", (1.0, 5.0, 25.0)),
-            lambda data: stages.heart_stages(datasets.load_heart(data)),
-        ),
+        *_family("bc", "breast cancer", "built-in", (1.0, 4.0, 25.0), stages.breast_cancer_stages),
+        *_family("wine", "wines", "built-in", _SHARES, stages.wine_stages),
+        *_family("digits", "handwritten digits", "built-in", _SHARES, stages.digits_stages),
+        *_family("pima", "PIMA Indians Diabetes", "pima", _SHARES, stages.pima_stages),
+        *_family("heart", "heart disease (Cleveland)", "heart", _SHARES, stages.heart_stages),
         *(
             Instance(name, chain.words, "built-in", chain.relative(REFERENCE))
             for name, chain in CHAINS.items()

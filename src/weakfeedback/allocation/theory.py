@@ -95,7 +95,7 @@ def rounds_csb_su(problem: AllocationProblem) -> float:
     """
     mu = _same_threshold(problem)
     total = 0.0
-    for size in range(_served(problem) + 1, problem.arms + 1):
+    for size in range(problem.most_served + 1, problem.arms + 1):
         chance = 1.0 - math.prod((1.0 - mu[-size:]).tolist())
         total += 1.0 / chance if chance > 0.0 else math.inf
     return total
@@ -132,7 +132,7 @@ def lower_bound_slope(problem: AllocationProblem) -> float:
     [1352, 1797]
     """
     mu = _same_threshold(problem)
-    M = _served(problem)
+    M = problem.most_served
     if problem.arms == M:
         return 0.0
     if problem.outcome == "loss":
@@ -219,11 +219,6 @@ def _same_threshold(problem: AllocationProblem) -> np.ndarray:
             f"problem must have the same threshold for all arms, got {problem.thresholds.tolist()!r}"
         )
     return np.sort(problem.means)[::-1]
-
-
-def _served(problem: AllocationProblem) -> int:
-    """Return M = min(K, floor(Q / theta))."""
-    return problem.most_served
 
 
 def _log(horizon: Any) -> float:

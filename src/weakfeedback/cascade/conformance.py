@@ -6,22 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.contract.steps import Rows, Steps, Told
+from weakfeedback.cascade.world import TableWorld
+from weakfeedback.contract.steps import Steps, Told
 from weakfeedback.contract.typing import Problem, Rng
 from weakfeedback.kernels.loops import disagreements
 
 
-class Script(Rows):
-    """A world that replays rows (y, y1, ..., yK), showing the outputs up to an arm and selling the truth."""
+class Script(TableWorld):
+    """A world that replays rows (y, y1, ..., yK) in their order."""
 
-    def show(self, row: Any, arm: int, seen: Any) -> None:
-        """Write the outputs of arms 0, ..., arm into ``seen``."""
-        for k in range(arm + 1):
-            seen[k] = self.rows[row, k + 1]
-
-    def sell(self, row: Any) -> Any:
-        """Return the truth of a row."""
-        return self.rows[row, 0]
+    def begin(self, rng: Any) -> None:
+        """Shuffle nothing."""
 
 
 class Recorded(Steps):

@@ -9,8 +9,8 @@ import numpy as np
 
 from weakfeedback.cascade.conformance import LabelProtocol, Protocol
 from weakfeedback.cascade.events import LAWS, play_events
-from weakfeedback.cascade.labels import measures_with_labels, most_outputs
 from weakfeedback.cascade.numbers import NumericProblem
+from weakfeedback.cascade.problem import measures_with_labels, most_outputs
 from weakfeedback.contract.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
 from weakfeedback.settings.problem import check_arms

@@ -265,6 +265,23 @@ def pull_measures(problem: Any, pulls: Any) -> dict[str, np.ndarray]:
     return {"regret": weighted(counts, problem.gaps), "cost": weighted(counts, problem.costs), **shares}
 
 
+def measures_with_labels(problem: CascadeProblem, counts: Any, price: float) -> dict[str, np.ndarray]:
+    """Turn pull counts and the number of labels bought, shape (..., K + 1), into measures, shape (...) each.
+
+    What the labels cost is part of the cost and of the regret.
+
+    >>> problem = CascadeProblem([[1, 1, 1], [1, 0, 1]], [0.5, 0.5], costs=[0.25, 0.5])
+    >>> measures = measures_with_labels(problem, [3, 5, 2], price=0.5)
+    >>> measures["regret"].item(), measures["cost"].item(), measures["labels"].item()
+    (1.75, 4.25, 2)
+    """
+    table = counts_table("counts", counts, problem.arms + 1)
+    measures, labels = problem.measures(table[..., :-1]), table[..., -1].copy()
+    for name in ("regret", "cost"):
+        measures[name] = measures[name] + labels * price
+    return {**measures, "labels": labels}
+
+
 def _weighted_costs(costs: Any, tradeoff: Any, arms: int) -> np.ndarray:
     raw = cumulative_costs(costs)
     if raw.size != arms:
@@ -401,3 +418,13 @@ def sampled_rows(problem: RowsProblem, rounds: int, rng: np.random.Generator) ->
         return rows[np.resize(rng.permutation(len(rows)), rounds)]
     chosen = np.searchsorted(np.cumsum(law), rng.random(rounds), side="right")
     return rows[np.minimum(chosen, len(rows) - 1)]
+
+
+def most_outputs(problem: RowsProblem) -> int:
+    """Return the largest number of different outputs that the arms can give in one round.
+
+    >>> most_outputs(CascadeProblem([[1, 1, 1, 1], [1, 0, 1, 2]], [1.0, 0.0], costs=[0.1, 0.2, 0.3]))
+    1
+    """
+    possible = np.sort(problem._rows[problem._probabilities > 0.0, 1:], axis=1)
+    return int((np.diff(possible, axis=1) != 0).sum(axis=1).max()) + 1

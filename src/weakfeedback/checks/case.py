@@ -80,6 +80,23 @@ class Asked(Wrapper):
         return called
 
 
+class Late(Wrapper):
+    """Wraps a policy and forwards feedback some rounds late."""
+
+    def __init__(self, policy: Any, delay: int) -> None:
+        super().__init__(policy)
+        self._delay = delay
+        self._waiting: list[tuple[Any, Any]] = []
+
+    def update(self, *feedback: Any, **truth: Any) -> None:
+        """Queue the feedback and forward the oldest."""
+        *taught, rng = feedback
+        self._waiting.append(([copy_of(one) for one in taught], copy.deepcopy(truth)))
+        if len(self._waiting) > self._delay:
+            oldest, told = self._waiting.pop(0)
+            self.wrapped.update(*oldest, rng, **told)
+
+
 def ask(case: Case, policy: Any, row: np.ndarray, rng: Any) -> tuple[Any, Any]:
     """Play the round of a row up to the decision; return the decision, and what the policy must be told of it."""
     loop, protocol, many = case.loop, case.loop.protocol, isinstance(policy, list)

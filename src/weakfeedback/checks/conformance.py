@@ -15,6 +15,7 @@ import numpy as np
 from weakfeedback.checks.case import (
     Case,
     Failure,
+    Late,
     are_same,
     ask,
     brief_of,
@@ -29,7 +30,6 @@ from weakfeedback.checks.case import (
     trace,
 )
 from weakfeedback.checks.pairs import pairs_teach_as_outputs
-from weakfeedback.checks.spies import Late
 from weakfeedback.contract.decisions import WrongDecision
 from weakfeedback.contract.readonly import WritesToLoan, frames_of
 from weakfeedback.engine.compiler.fingerprint import CannotLower

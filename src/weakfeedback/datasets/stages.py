@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weakfeedback.datasets.cascades import BREAST_CANCER, HEART, PIMA
 from weakfeedback.datasets.dataset import Dataset
 from weakfeedback.datasets.logistic import fit_logistic
+from weakfeedback.datasets.medical import load_breast_cancer, load_heart, load_pima
 
 FOLDS = 10
 DIGITS = 6  # decimals of a score
@@ -59,32 +60,34 @@ def record(dataset: Dataset, subsets: tuple[tuple[str, ...], ...], neighbours: b
     return Recorded(*found)
 
 
-def breast_cancer_stages(dataset: Dataset) -> Recorded:
+def breast_cancer_stages(_data: Any = None) -> Recorded:
     """Texture and smoothness; all ten means; all thirty features."""
-    return record(dataset, (BREAST_CANCER.subsets[0], *BREAST_CANCER.subsets[2:]))
+    return record(load_breast_cancer(), (BREAST_CANCER.subsets[0], *BREAST_CANCER.subsets[2:]))
 
 
-def wine_stages(dataset: Dataset) -> Recorded:
+def wine_stages(_data: Any = None) -> Recorded:
     """Proanthocyanins; with alcohol, hue and colour; all thirteen features."""
+    dataset = load_wine()
     few = ("proanthocyanins", "alcohol", "hue", "color_intensity")
     return record(dataset, (few[:1], few, dataset.columns))
 
 
-def digits_stages(dataset: Dataset) -> Recorded:
+def digits_stages(_data: Any = None) -> Recorded:
     """Sixteen blocks of four pixels; all pixels; the nearest of the other digits."""
+    dataset = load_digits()
     blocks = tuple(name for name in dataset.columns if name.startswith("block"))
     pixels = tuple(name for name in dataset.columns if name.startswith("pixel"))
     return record(dataset, (blocks, pixels, pixels), neighbours=True)
 
 
-def pima_stages(dataset: Dataset) -> Recorded:
-    """Profile; with the glucose test; with the insulin test."""
-    return record(dataset, PIMA.subsets)
+def pima_stages(data: Any = None) -> Recorded:
+    """Profile; with the glucose test; with the insulin test. ``data`` is the folder of the data set."""
+    return record(load_pima(data), PIMA.subsets)
 
 
-def heart_stages(dataset: Dataset) -> Recorded:
-    """Six features at rest; with three of exercise; with three more."""
-    return record(dataset, HEART.subsets)
+def heart_stages(data: Any = None) -> Recorded:
+    """Six features at rest; with three of exercise; with three more. ``data`` is the folder of the data set."""
+    return record(load_heart(data), HEART.subsets)
 
 
 def load_wine() -> Dataset:

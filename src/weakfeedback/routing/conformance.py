@@ -6,18 +6,16 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.cascade.conformance import Recorded
-from weakfeedback.contract.steps import Rows, Told, Wrapper
+from weakfeedback.contract.steps import Told, Wrapper
 from weakfeedback.contract.typing import Rng
+from weakfeedback.routing.world import TableWorld
 
 
-class Script(Rows):
-    """A world that replays given rows (y, y1, ..., yK), showing the outputs of the models called."""
+class Script(TableWorld):
+    """A world that replays rows (y, y1, ..., yK) in their order."""
 
-    def show(self, row: Any, call: np.ndarray, seen: Any) -> int:
-        """Write the outputs of the models called into ``seen``, side by side, and return how many they are."""
-        shown = self.rows[row, 1:][call]
-        seen[: shown.size] = shown
-        return int(shown.size)
+    def begin(self, rng: Any) -> None:
+        """Shuffle nothing."""
 
 
 class Protocol(Recorded):
@@ -53,8 +51,7 @@ class GroupsScript(Script):
     """The same with the groups of every round."""
 
     def __init__(self, rounds: np.ndarray) -> None:
-        super().__init__(rounds["row"])
-        self.groups = rounds["groups"]
+        super().__init__(rounds["row"], rounds["groups"])
 
 
 class GroupsLate(Wrapper):
