@@ -167,7 +167,7 @@ def test_the_truth_of_rounds_without_a_label_changes_nothing():
     table = run(policy, 300, world=world)
     assert 0 < len(world.sold) < 200
     sold = {t - 1 for t, _ in world.sold}
-    script = LABEL_LOOP.protocol.script(PROBLEM._rows[world.rows].copy())
+    script = LABEL_LOOP.protocol.script(PROBLEM, PROBLEM._rows[world.rows].copy())
     for t in range(300):
         if t not in sold:
             script.rows[t, 0] = 999

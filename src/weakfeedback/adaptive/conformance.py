@@ -33,7 +33,6 @@ class Protocol(Steps):
     """The rounds of policies that are asked after every stage; the decision is the stage at which they stop."""
 
     decides = "go_on"
-    replays = Script
 
     def starts(self, stage: int, *_: Any) -> bool:
         """Whether a call of ``go_on`` is the first of its round."""
@@ -65,7 +64,11 @@ class Protocol(Steps):
         """Return the last stage."""
         return sum(map(bool, answers))
 
-    def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
+    def script(self, problem: Problem, rows: np.ndarray) -> Any:
+        """Return a world that replays recorded rounds."""
+        return Script(rows)
+
+    def scramble(self, problem: Problem, row: Any, arm: int, rng: Rng) -> Any:
         """Return another round that looks the same to the policy."""
         other = row.copy()
         hidden = slice(arm + 1, None)
@@ -96,7 +99,7 @@ class StagesProtocol(Protocol):
         again = (told.arguments[0], called[0] if chance < 1.0 else -1, chance)
         return told._replace(arguments=again) if told.method == "turn_to" else told
 
-    def scramble(self, row: Any, decision: Any, rng: Rng) -> Any:
+    def scramble(self, problem: Problem, row: Any, decision: Any, rng: Rng) -> Any:
         """Return another round that looks the same to the policy."""
         called, _ = decision
         other = row.copy()

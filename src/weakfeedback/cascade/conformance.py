@@ -34,7 +34,9 @@ class Recorded(Steps):
 class Protocol(Recorded):
     """The steps of a cascade."""
 
-    replays = Script
+    def script(self, problem: Problem, rows: np.ndarray) -> Any:
+        """Return a world that replays recorded rounds."""
+        return Script(rows)
 
     def as_pairs(self, policy: Any, told: Told, size: int) -> Told:
         """Return the same with a matrix of disagreements, or of movements of numbers; of a label, who is right."""
@@ -46,7 +48,7 @@ class Protocol(Recorded):
         right = outputs == last if told.method == "learn_label" else last
         return Told(f"{told.method}_pairs", (arm, apart, right), {})
 
-    def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
+    def scramble(self, problem: Problem, row: Any, arm: int, rng: Rng) -> Any:
         """Return another row that looks the same to the policy."""
         other = rng.integers(0, 1000, size=row.size).astype(row.dtype)
         other[1 : arm + 2] = row[1 : arm + 2]

@@ -102,7 +102,7 @@ def ask(case: Case, policy: Any, row: np.ndarray, rng: Any) -> tuple[Any, Any]:
     loop, protocol, many = case.loop, case.loop.protocol, isinstance(policy, list)
     asked = [Asked(one, protocol.decides) for one in (policy if many else [policy])]
     counts = np.zeros(len(loop.counters(case.problem)), dtype=np.int64)
-    world, table = protocol.script(row), np.zeros((1, counts.size), dtype=np.int64)
+    world, table = protocol.script(case.problem, row), np.zeros((1, counts.size), dtype=np.int64)
     played = asked if many else asked[0]
     refused, _ = Interpreted(case.problem).play(played, world, None, rng, np.array([1]), counts, table)
     if refused:

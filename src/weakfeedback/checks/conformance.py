@@ -326,11 +326,11 @@ def hidden_is_unreachable(case: Case) -> None:
     other = []
     for row in hidden:
         decision, told = ask(case, policy, row, rng)
-        other.append(np.array([protocol.scramble(row[0], decision, chaos)]))
+        other.append(np.array([protocol.scramble(case.problem, row[0], decision, chaos)]))
         if teach(case, policy, decision, told, rng):  # what was bought was seen
             other[-1][0, 0] = row[0, 0]
     runs = [
-        trace(case, case.new(), Interpreted(case.problem), world=protocol.script(rows))
+        trace(case, case.new(), Interpreted(case.problem), world=protocol.script(case.problem, rows))
         for rows in (np.concatenate(hidden), np.concatenate(other))
     ]
     compare(runs[0], runs[1], "what is hidden was changed; the runs")

@@ -8,24 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.contract.steps import Rows, Steps, Told
+from weakfeedback.contract.steps import Steps, Told
 from weakfeedback.contract.typing import Rng
 from weakfeedback.kernels.loops import disagreements
 
 
-class Script(Rows):
+class Script:
     """A world that replays recorded rounds."""
 
     def __init__(self, rows: np.ndarray) -> None:
-        super().__init__(rows)
-        self.phi = rows["phi"]
+        self.rows, self.phi = rows, rows["phi"]
+        self.served = 0
 
-    def draw(self, phi: np.ndarray, outputs: np.ndarray, rng: Rng) -> int:  # type: ignore[override]
+    def begin(self, rng: Rng) -> None:
+        """Nothing to prepare."""
+
+    def draw(self, phi: np.ndarray, outputs: np.ndarray, rng: Rng) -> int:
         """Write the next context and its outputs, or its disagreements; return its number."""
         record = self.rows[self.served]
         phi[:] = record["phi"]
         outputs[:] = record["outputs" if outputs.ndim == 1 else "differ"]
-        return super().draw(rng)
+        self.served += 1
+        return self.served - 1
 
     def truth(self, row: Any) -> Any:
         """Return the truth of a round."""
@@ -43,8 +47,6 @@ class Script(Rows):
 class Protocol(Steps):
     """The rounds in which arms have outputs."""
 
-    replays = Script
-
     def __init__(self, sees_truth: bool) -> None:
         self.sees_truth = sees_truth
         # the truth cannot be given as pairs
@@ -52,18 +54,20 @@ class Protocol(Steps):
 
     def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
         """Return the hidden data of ``rounds`` rounds."""
-        K = problem.arms
-        per_arm = [("outputs", "i8", K), ("regret", "i8", K), ("loss", "i8", K)]
-        records = np.zeros(rounds, dtype=[("phi", "f8", problem.dimension), ("truth", "i8"), *per_arm])
-        world = problem.world()
+        K, world = problem.arms, problem.world()
+        kinds = [("outputs", "i8", K), ("truth", "i8"), ("regret", "i8", K), ("loss", "i8", K)]
+        records = np.zeros(rounds, dtype=[("phi", "f8", problem.dimension), *kinds])
         world.begin(rng)
-        for t in range(rounds):
-            row = world.draw(records["phi"][t], records["outputs"][t], rng)
-            records["truth"][t] = world.truth(row)
-            for arm in range(K):
-                records["regret"][t, arm] = world.regret(row, arm)
-                records["loss"][t, arm] = world.loss(row, arm)
+        for record in records:
+            row = world.draw(record["phi"], record["outputs"], rng)
+            record["truth"] = world.truth(row)
+            for name in ("regret", "loss"):
+                record[name] = [getattr(world, name)(row, arm) for arm in range(K)]
         return records
+
+    def script(self, problem: Any, rows: np.ndarray) -> Any:
+        """Return a world that replays recorded rounds."""
+        return Script(rows)
 
     def as_pairs(self, policy: Any, told: Told, size: int) -> Told:
         """Return the same with a ``size`` x ``size`` matrix of disagreements."""
@@ -72,7 +76,7 @@ class Protocol(Steps):
         disagreements(outputs, arm, differ)
         return Told("update_pairs", (phi, arm, differ, rng), {})
 
-    def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
+    def scramble(self, problem: Any, row: Any, arm: int, rng: Rng) -> Any:
         """Return another round that looks the same to the policy."""
         other = row.copy()
         other["outputs"][arm + 1 :] = rng.integers(0, 1000, size=other["outputs"].size - arm - 1)
@@ -81,25 +85,24 @@ class Protocol(Steps):
         return other
 
 
-class PairProtocol(Steps):
+class PairProtocol(Protocol):
     """The same where only disagreements of pairs exist."""
 
-    replays = Script
+    def __init__(self) -> None:
+        super().__init__(sees_truth=True)
 
     def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
         """Return the hidden data of ``rounds`` rounds."""
-        K = problem.arms
+        K, world = problem.arms, problem.world()
         kinds = [("phi", "f8", problem.dimension), ("differ", "?", (K, K)), ("regret", "i8", K)]
         records = np.zeros(rounds, dtype=kinds)
-        world = problem.world()
         world.begin(rng)
-        for t in range(rounds):
-            row = world.draw(records["phi"][t], records["differ"][t], rng)
-            for arm in range(K):
-                records["regret"][t, arm] = world.regret(row, arm)
+        for record in records:
+            row = world.draw(record["phi"], record["differ"], rng)
+            record["regret"] = [world.regret(row, arm) for arm in range(K)]
         return records
 
-    def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
+    def scramble(self, problem: Any, row: Any, arm: int, rng: Rng) -> Any:
         """Return another round that looks the same to the policy."""
         other = row.copy()
         other["differ"][:, arm + 1 :] = rng.integers(0, 2, size=other["differ"][:, arm + 1 :].shape)

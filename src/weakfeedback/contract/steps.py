@@ -8,22 +8,6 @@ import numpy as np
 from weakfeedback.contract.typing import Rng
 
 
-class Rows:
-    """A world that replays recorded rounds, one row each."""
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self.rows = rows
-        self.served = 0
-
-    def begin(self, rng: Rng) -> None:
-        """Nothing to prepare."""
-
-    def draw(self, rng: Rng) -> int:
-        """Return the number of the next row."""
-        self.served += 1
-        return self.served - 1
-
-
 class Told(NamedTuple):
     """What a policy is told in a round: the method that is called, and its arguments."""
 
@@ -38,18 +22,13 @@ class Told(NamedTuple):
 
 
 class Steps:
-    """How rounds are recorded (``record``) and replayed, and which others look the same to a policy (``scramble``).
+    """How rounds are recorded (``record``), replayed (``script``), and changed behind a policy's back (``scramble``).
 
     The rounds themselves are those of the setting's loop.
     """
 
     decides = "select"  # the method that returns the decision
-    replays: Any = Rows  # the world that replays recorded data
     pair_methods: tuple[str, ...] = ()  # those that take pairs, for callers with their own comparison
-
-    def script(self, hidden: np.ndarray) -> Any:
-        """Return a world that replays recorded data."""
-        return self.replays(hidden)
 
     def decision(self, policy: Any, answers: Sequence[Any]) -> Any:
         """Return the decision of a round, by what ``decides`` answered in it."""
@@ -81,3 +60,20 @@ class Wrapper:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.wrapped, name)
+
+
+class Replay(Wrapper):
+    """Wraps a world whose draws fill an array: these are replaced by recorded ones."""
+
+    def __init__(self, world: Any, rows: np.ndarray) -> None:
+        super().__init__(world)
+        self.rows = rows
+        self.served = 0
+
+    def begin(self, rng: Rng) -> None:
+        """Nothing to prepare."""
+
+    def draw(self, hidden: np.ndarray, *rest: Any) -> None:
+        """Write the next row."""
+        hidden[:] = self.rows[self.served].reshape(hidden.shape)
+        self.served += 1

@@ -21,7 +21,9 @@ class Script(TableWorld):
 class Protocol(Recorded):
     """The rounds of policies that call models."""
 
-    replays: Any = Script
+    def script(self, problem: Any, rows: np.ndarray) -> Any:
+        """Return a world that replays recorded rounds."""
+        return Script(rows)
 
     def as_pairs(self, policy: Any, told: Told, size: int) -> Told:
         """Return the same with a ``size`` x ``size`` matrix of disagreements."""
@@ -30,7 +32,7 @@ class Protocol(Recorded):
         call, outputs, rng = told.arguments
         return Told("update_pairs", (call, differences(call, outputs, size), rng), {})
 
-    def scramble(self, row: Any, call: np.ndarray, rng: Rng) -> Any:
+    def scramble(self, problem: Any, row: Any, call: np.ndarray, rng: Rng) -> Any:
         """Return another row that looks the same to the policy."""
         other = rng.integers(0, 1000, size=row.size)
         other[1:][call] = row[1:][call]
@@ -40,18 +42,11 @@ class Protocol(Recorded):
 class CountedProtocol(Protocol):
     """The same where errors are counted."""
 
-    def scramble(self, row: Any, call: np.ndarray, rng: Rng) -> Any:
+    def scramble(self, problem: Any, row: Any, call: np.ndarray, rng: Rng) -> Any:
         """Return another row that looks the same to the policy; the truth is counted by the loop, and never shown."""
-        other = super().scramble(row, call, rng)
+        other = super().scramble(problem, row, call, rng)
         other[0] = row[0]
         return other
-
-
-class GroupsScript(Script):
-    """The same with the groups of every round."""
-
-    def __init__(self, rounds: np.ndarray) -> None:
-        super().__init__(rounds["row"], rounds["groups"])
 
 
 class GroupsLate(Wrapper):
@@ -84,7 +79,6 @@ class GroupsLate(Wrapper):
 class GroupsProtocol(CountedProtocol):
     """The same for policies that are told the groups of a round; a decision has two rows, ``call`` and ``own``."""
 
-    replays = GroupsScript
     late = GroupsLate
 
     def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
@@ -98,6 +92,10 @@ class GroupsProtocol(CountedProtocol):
             records["row"][t], records["groups"][t] = world.rows[row], world.groups[row]
         return records
 
+    def script(self, problem: Any, rows: np.ndarray) -> Any:
+        """Return a world that replays recorded rounds."""
+        return Script(rows["row"], rows["groups"])
+
     def decision(self, policy: Any, answers: Sequence[Any]) -> np.ndarray:
         """Return the models called, and those that the first layer asked for."""
         return np.array([answers[0], policy.own])
@@ -107,10 +105,10 @@ class GroupsProtocol(CountedProtocol):
         again = (told.arguments[0], decision[1])
         return told._replace(arguments=again) if told.method == "turn_to" else told
 
-    def scramble(self, row: Any, decision: np.ndarray, rng: Rng) -> Any:
+    def scramble(self, problem: Any, row: Any, decision: np.ndarray, rng: Rng) -> Any:
         """Return another row that looks the same to the policy."""
         other = row.copy()
-        other["row"] = super().scramble(row["row"], decision[0], rng)
+        other["row"] = super().scramble(problem, row["row"], decision[0], rng)
         return other
 
 
