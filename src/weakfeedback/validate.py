@@ -56,16 +56,20 @@ def vector(name: str, value: Any, at_least: float = -math.inf, size: int | None 
     if at_least > -math.inf:
         allowed += f" >= {at_least:g}"
     try:
-        # text and complex numbers would pass for floats
-        if np.asarray(plain(value)).dtype.kind not in "biufO":
-            raise TypeError
-        array = np.array(value, dtype=float)
+        array = floats(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be {allowed}, got {brief(value)}") from None
     wrong = array.ndim != 1 or array.size == 0 or not np.isfinite(array).all() or (array < at_least).any()
     if wrong or (size is not None and array.size != size):
         raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
     return array
+
+
+def floats(value: Any) -> np.ndarray:
+    """Return a new array of floats of any shape; ``TypeError``, ``ValueError`` or ``OverflowError`` if it is none."""
+    if np.asarray(plain(value)).dtype.kind not in "biufO":
+        raise TypeError("text and complex numbers would pass for floats")
+    return np.array(value, dtype=float)
 
 
 def plain(value: Any) -> Any:
@@ -81,6 +85,14 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, got {brief(value)}")
     return bool(value)
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """Validate a choice among a few words."""
+    if not isinstance(value, str) or value not in allowed:
+        *words, last = map(repr, allowed)
+        raise ValueError(f"{name} must be {', '.join(words)} or {last}, got {brief(value)}")
+    return value
 
 
 def fraction(name: str, value: Any, allowed: str = "between 0 and 1") -> float:

@@ -35,7 +35,7 @@ SCORES = [[0.9, 1.0], [0.9, 1.0], [0.9, 1.0], [0.6, 1.0]]
         ({"chances": [[0.5, 1.5]] * 4}, "from 0 to 1"),
         ({"chances": {0: [0.5] * 4}}, "all labels that occur, 1 is missing"),
         ({"groups": [1, 2]}, "groups must be 4 labels, one per row"),
-        ({"order": "random"}, "order must be one of drawn, shuffled, given"),
+        ({"order": "random"}, "order must be 'drawn', 'shuffled' or 'given'"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")

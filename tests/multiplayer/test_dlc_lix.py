@@ -187,8 +187,8 @@ def test_all_players_settle_right_after_indexing_when_every_arm_is_taken():
 
 test_bad_arguments_are_named = refusals(
     lambda arguments: DlcLix(**{"arms": 4, "epsilon": 0.1, "delta": 0.1, **arguments}),
-    ({"transfer": "half"}, "transfer must be one of 'exact', 'eps/2', got 'half'"),
-    ({"tolerance": None}, "tolerance must be one of 'eps/N', 'eps', got None"),
+    ({"transfer": "half"}, "transfer must be 'exact' or 'eps/2', got 'half'"),
+    ({"tolerance": None}, "tolerance must be 'eps/N' or 'eps', got None"),
     ({"arms": 2.5}, "arms must be an integer >= 2, got 2.5"),
     ({"alarm": "yes"}, "alarm must be True or False, got 'yes'"),
     ({"delta": 2}, r"delta must be a number in \(0, 0.5\], got 2"),

@@ -261,5 +261,5 @@ test_bad_options_are_named = refusals(
     (lambda: Match(3, n0=0), "n0 must be an integer >= 1, got 0"),
     (lambda: Match(3, growth=1), "growth must be an integer >= 2, got 1"),
     (lambda: Match(3, draws=0), "draws must be an integer >= 1, got 0"),
-    (lambda: Selfish(3, index="ucb"), "index must be one of 'thompson', 'kl-ucb', got 'ucb'"),
+    (lambda: Selfish(3, index="ucb"), "index must be 'thompson' or 'kl-ucb', got 'ucb'"),
 )

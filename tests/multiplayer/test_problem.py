@@ -31,7 +31,7 @@ test_bad_arguments_are_named = refusals(
     ({"means": MEANS, "players": 4}, "players must be an integer from 1 to 3, got 4"),
     (
         {"means": MEANS, "players": 2, "rewards": "normal"},
-        "rewards must be one of 'bernoulli', 'uniform', 'beta'",
+        "rewards must be 'bernoulli', 'uniform' or 'beta'",
     ),
     ({"means": MEANS, "players": 2, "shuffle": "no"}, "shuffle must be True or False, got 'no'"),
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.validate import brief, number, plain, vector
+from weakfeedback.validate import brief, floats, number, vector
 from weakfeedback.words import are_prices_told, saving_warning
 
 
@@ -27,9 +27,7 @@ def threshold_vector(value: Any, size: int) -> np.ndarray:
 def real_numbers(name: str, value: Any) -> np.ndarray:
     """Return a new array of floats of any shape; refuse text, complex numbers and ragged lists."""
     try:
-        if np.asarray(plain(value)).dtype.kind not in "biufO":
-            raise TypeError
-        return np.array(value, dtype=float)
+        return floats(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be numbers, got {brief(value)}") from None
 

@@ -10,8 +10,9 @@ import numpy as np
 from weakfeedback.adaptive.arguments import real_numbers, stage_costs, threshold_vector
 from weakfeedback.adaptive.rules import BestRule, best_rule, best_thresholds, threshold_stops
 from weakfeedback.adaptive.world import NotingWorld, OrderedWorld, RecordedWorld
+from weakfeedback.settings.labels import label_array, label_table
 from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint, weighted
-from weakfeedback.validate import brief, plain
+from weakfeedback.validate import brief, one_of
 
 ORDERS = ("drawn", "shuffled", "given")
 TIE = 1e-12  # absolute tolerance of ties
@@ -110,8 +111,6 @@ class AdaptiveProblem(FrozenProblem):
         groups: Any = None,
         order: str = "drawn",
     ):
-        if order not in ORDERS:
-            raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {brief(order)}")
         known, target, answers = _encode(truth, outputs)
         n, arms = answers.shape
         prices = stage_costs(costs)
@@ -138,7 +137,7 @@ class AdaptiveProblem(FrozenProblem):
             _chances=_chances(chances, known, answers),
             groups=kinds,
             _groups=places,
-            order=order,
+            order=one_of("order", order, ORDERS),
         )
         self._freeze()
 
@@ -175,12 +174,12 @@ class AdaptiveProblem(FrozenProblem):
 
     def world(self) -> RecordedWorld:
         """Return the hidden part of the simulation."""
-        hidden = self._outputs, self._scores, self._wrong, self._chances, self._groups
-        return (
-            RecordedWorld(*hidden)
-            if self.order == "drawn"
-            else OrderedWorld(*hidden, self.order == "shuffled")
-        )
+        if self.order == "drawn":
+            return RecordedWorld(*self._hidden())
+        return OrderedWorld(*self._hidden(), self.order == "shuffled")
+
+    def _hidden(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        return self._outputs, self._scores, self._wrong, self._chances, self._groups
 
     def measures(self, counts: Any) -> dict[str, np.ndarray]:
         """Turn counts, shape (..., K + 2), into regret, cost, total_cost, stops at each stage, spent and differs.
@@ -236,50 +235,22 @@ class NotedProblem(AdaptiveProblem):
 
     def world(self) -> NotingWorld:
         """Return the hidden part of the simulation."""
-        hidden = self._outputs, self._scores, self._wrong, self._chances, self._groups
-        return NotingWorld(*hidden, self.order == "shuffled")
+        return NotingWorld(*self._hidden(), self.order == "shuffled")
 
 
 def _encode(truth: Any, outputs: Any) -> tuple[list[Any], np.ndarray, np.ndarray]:
     """Return the labels that occur, sorted, and truth and outputs as indices into them."""
-    target, answers = _labels("truth", truth), _labels("outputs", outputs)
-    if target.ndim != 1 or answers.ndim != 2 or answers.shape[0] != target.size or answers.size == 0:
-        raise ValueError(
-            "truth and outputs must have shapes (n,) and (n, K) with n >= 1 and K >= 1, "
-            f"got {target.shape} and {answers.shape}"
-        )
-    if (target.dtype.kind == "U") != (answers.dtype.kind == "U"):
-        raise ValueError("truth and outputs must both be strings or both be numbers, got one of each")
-    both = np.column_stack([target, answers])
+    both = np.column_stack(label_table(truth, outputs, "outputs"))
     known, codes = np.unique(both, return_inverse=True)
     codes = codes.reshape(both.shape).astype(np.int64)
     return known.tolist(), np.ascontiguousarray(codes[:, 0]), np.ascontiguousarray(codes[:, 1:])
-
-
-def _labels(name: str, values: Any) -> np.ndarray:
-    """Return an array of whole numbers or of text."""
-    allowed = "a rectangular array of labels that are integers, booleans or strings"
-    try:
-        array = np.asarray(plain(values))
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be {allowed}, got {brief(values)}") from None
-    if array.dtype.kind == "O":
-        kinds = {type(value) for value in array.flat}
-        array = np.array(array.tolist()) if len(kinds) == 1 else array
-    if array.dtype.kind in "UT":
-        return array.astype(str)
-    if array.dtype.kind == "f" and (np.abs(array) < 2.0**53).all() and (array == np.floor(array)).all():
-        array = array.astype(np.int64)
-    if array.dtype.kind not in "bi" and not (array.dtype.kind == "u" and (array < 2**63).all()):
-        raise ValueError(f"{name} must be {allowed}, got {brief(values)}")
-    return array.astype(np.int64)
 
 
 def _groups(values: Any, n: int) -> tuple[tuple[Any, ...], np.ndarray]:
     """Return the groups that occur, sorted, and the number of each row's."""
     if values is None:
         return (), np.zeros(n, dtype=np.int64)
-    found = _labels("groups", values)
+    found = label_array("groups", values)
     if found.shape != (n,):
         raise ValueError(f"groups must be {n} labels, one per row, got shape {found.shape}")
     kinds, places = np.unique(found, return_inverse=True)

@@ -10,8 +10,8 @@ import numpy as np
 
 from weakfeedback.allocation.world import SPREAD, AllocationWorld, GradualWorld
 from weakfeedback.kernels.knapsack import CAPACITY_SLACK, pack_lightest, runner_up
-from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint
-from weakfeedback.validate import brief, number, vector
+from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint, weighted
+from weakfeedback.validate import brief, number, one_of, vector
 
 if TYPE_CHECKING:
     from weakfeedback.engine.loop import Loop
@@ -294,13 +294,9 @@ class AllocationProblem(FrozenProblem):
             return {"regret": self._regret_by_level(counts_table("counts", counts, self.curves.size + 1))}
         table = counts_table("counts", counts, self.arms + 4)
         rounds, searching, found, equivalent = (table[..., k] for k in range(4))
-        regret = np.zeros(table.shape[:-1])
-        # in index order, so that the result does not depend on how the counts are batched
-        for i in range(self.arms):
-            wanted = rounds if self.optimal_set[i] else 0
-            regret += self.means[i] * (wanted - table[..., 4 + i])
+        missed = rounds[..., None] * self.optimal_set - table[..., 4:]
         return {
-            "regret": regret,
+            "regret": weighted(missed, self.means),
             "found_at": np.where(found > 0, searching, math.nan),
             "really_equivalent": equivalent.copy(),
         }
@@ -308,10 +304,7 @@ class AllocationProblem(FrozenProblem):
     def _regret_by_level(self, table: np.ndarray) -> np.ndarray:
         assert self.curves is not None
         sign = 1.0 if self.outcome == "loss" else -1.0
-        regret = -sign * self.optimal_value * table[..., 0]
-        for k, mean in enumerate(self.curves.ravel()):
-            regret = regret + sign * mean * table[..., 1 + k]
-        return regret
+        return weighted(table, [-sign * self.optimal_value, *(sign * self.curves.ravel())])
 
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
@@ -346,6 +339,4 @@ def best_levels(gains: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    if isinstance(value, str) and value.lower() in allowed:
-        return value.lower()
-    raise ValueError(f"{name} must be {' or '.join(repr(word) for word in allowed)}, got {brief(value)}")
+    return one_of(name, value.lower() if isinstance(value, str) else value, allowed)

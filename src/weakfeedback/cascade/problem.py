@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.cascade.world import LawWorld, TableWorld
+from weakfeedback.settings.labels import label_table, whole_numbers
 from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint, weighted
-from weakfeedback.validate import brief, cumulative_costs, number, plain, vector
+from weakfeedback.validate import brief, cumulative_costs, number, vector
 
 # Absolute tolerance of ties: decimal ties such as .1 + .2 and .3 must be ties, and must not count as dominance.
 TIE = 1e-12
@@ -132,7 +133,7 @@ class CascadeProblem(RowsProblem):
     upper_set: tuple[int, ...]
 
     def __init__(self, outcomes: Any, probabilities: Any, costs: Any, tradeoff: Any = 1.0):
-        rows = _integers("outcomes", outcomes, "integer labels")
+        rows = whole_numbers("outcomes", outcomes, "integer labels")
         if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] < 2:
             raise ValueError(f"outcomes must have shape (n, K + 1) with n >= 1 and K >= 1, got {rows.shape}")
         law = vector("probabilities", probabilities, at_least=0.0, size=rows.shape[0])
@@ -156,7 +157,9 @@ class CascadeProblem(RowsProblem):
         [0.5, 0.0]
         """
         problem = cls.__new__(cls)
-        rows = _encode(truth, predictions)
+        rows = np.column_stack(label_table(truth, predictions, "predictions"))
+        if rows.dtype.kind == "U":
+            rows = np.unique(rows, return_inverse=True)[1].reshape(rows.shape).astype(np.int64)
         law = np.full(len(rows), 1.0 / len(rows))
         problem._settle(rows, law, True, costs, tradeoff)
         return problem
@@ -349,57 +352,6 @@ def _error_after_error(rates: np.ndarray, slip: float, arm: int) -> float:
             f"got errors[{arm}]={rates[arm]:g}, errors[0]={rates[0]:g}, slip={slip:g}"
         )
     return min(max(rate, 0.0), 1.0)
-
-
-def _encode(truth: Any, predictions: Any) -> np.ndarray:
-    """Return the rows (truth, predictions) of a data set as integers."""
-    t, p = _array("truth", truth), _array("predictions", predictions)
-    if t.ndim != 1 or p.ndim != 2 or len(t) < 1 or p.shape[0] != len(t) or p.shape[1] < 1:
-        raise ValueError(
-            "truth and predictions must have shapes (n,) and (n, K) with n >= 1 and K >= 1, "
-            f"got {t.shape} and {p.shape}"
-        )
-    if _is_text(t) != _is_text(p):
-        raise ValueError("truth and predictions must both be strings or both be numbers, got one of each")
-    if _is_text(t):
-        both = np.column_stack([t.astype(str), p.astype(str)])
-        return np.unique(both, return_inverse=True)[1].reshape(both.shape).astype(np.int64)
-    allowed = "labels that are integers, booleans or strings"
-    return np.column_stack([_integers("truth", t, allowed), _integers("predictions", p, allowed)])
-
-
-def _array(name: str, values: Any) -> np.ndarray:
-    try:
-        return np.asarray(plain(values))
-    except TypeError:
-        raise ValueError(f"{name} must be a rectangular array of labels, got {brief(values)}") from None
-    except ValueError:
-        raise ValueError(
-            f"{name} must be a rectangular array of labels, got rows of different lengths"
-        ) from None
-
-
-def _is_text(values: np.ndarray) -> bool:
-    if values.dtype.kind == "O":
-        return all(isinstance(value, str) for value in values.flat)
-    return values.dtype.kind in "UT"
-
-
-def _integers(name: str, values: Any, allowed: str) -> np.ndarray:
-    """Return ``values`` as int64; refuse everything that is not a whole number."""
-    array = _array(name, values)
-    if array.dtype.kind == "O":
-        wrong = [value for value in array.flat if not isinstance(value, (bool, int, float, np.generic))]
-        if wrong:
-            raise ValueError(f"{name} must be {allowed}, got {brief(wrong[0])}")
-        array = np.array(array.tolist()) if array.size else array
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be {allowed}, got an array of {array.dtype}")
-    if array.dtype.kind in "uf":
-        whole = (np.abs(array) < 2.0**63) & (array == np.floor(array))
-        if not whole.all():
-            raise ValueError(f"{name} must be {allowed}, got {array[~whole].flat[0].item()!r}")
-    return array.astype(np.int64)
 
 
 def law_of(problem: RowsProblem) -> tuple[np.ndarray, np.ndarray]:

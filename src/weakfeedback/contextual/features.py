@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.contextual.arguments import pairs
-from weakfeedback.validate import brief, integer, number, plain
+from weakfeedback.validate import brief, floats, integer, number
 
 # A column counts as dependent on earlier ones if they leave at most this share of its norm unexplained.
 DEPENDENT = 1e-8
@@ -142,10 +142,7 @@ class PairFeatures:
 def context_table(name: str, value: Any) -> np.ndarray:
     """Validate an array of finite floats, one row per context."""
     try:
-        # text and complex numbers would pass for floats
-        if np.asarray(plain(value)).dtype.kind not in "biufO":
-            raise TypeError
-        table = np.array(value, dtype=float)
+        table = floats(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be numbers of shape (n, d), got {type(value).__name__}") from None
     if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 1:

@@ -11,7 +11,7 @@ import numpy as np
 from weakfeedback.contextual.arguments import pairs
 from weakfeedback.contextual.rows import TIE, ContextRows
 from weakfeedback.contextual.world import ContextualWorld, RealizableWorld
-from weakfeedback.validate import brief, plain, vector
+from weakfeedback.validate import brief, one_of, plain, vector
 
 if TYPE_CHECKING:
     from weakfeedback.engine.loop import Loop
@@ -106,8 +106,7 @@ class ContextualProblem(ContextRows):
         intercepts: Any = None,
         features: Any = None,
     ):
-        if not isinstance(labels, str) or labels not in ("random", "thresholded"):
-            raise ValueError(f"labels must be 'random' or 'thresholded', got {brief(labels)}")
+        one_of("labels", labels, ("random", "thresholded"))
         self._open(contexts, costs, features)
         target = _binary("truth", truth, len(self.contexts))
         scores = self.contexts @ self._parameters(parameters).T + self._intercepts(intercepts)
@@ -235,8 +234,7 @@ class RealizableProblem(ContextRows):
     def __init__(
         self, contexts: Any, pair_parameters: Any, costs: Any, features: Any = None, regret: str = "signed"
     ):
-        if not isinstance(regret, str) or regret not in ("signed", "absolute"):
-            raise ValueError(f"regret must be 'signed' or 'absolute', got {brief(regret)}")
+        one_of("regret", regret, ("signed", "absolute"))
         self._open(contexts, costs, features)
         from scipy.special import expit
 

@@ -2,8 +2,8 @@
 
 from weakfeedback.multiplayer.kl_lucb import AdaptiveExplore, confidence
 from weakfeedback.multiplayer.opening import Opening
-from weakfeedback.multiplayer.options import one_of, seating
-from weakfeedback.validate import MOST_ARMS, flag, limited, number
+from weakfeedback.multiplayer.options import seating
+from weakfeedback.validate import MOST_ARMS, flag, limited, number, one_of
 
 
 class Leading(Opening, AdaptiveExplore):

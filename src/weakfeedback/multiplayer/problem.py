@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakfeedback.kernels.matching import best_matching
-from weakfeedback.multiplayer.options import one_of
 from weakfeedback.multiplayer.world import MultiplayerWorld, OpenWorld
-from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint
-from weakfeedback.validate import brief, flag, integer, number, vector
+from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint, weighted
+from weakfeedback.validate import brief, flag, integer, number, one_of, vector
 
 if TYPE_CHECKING:
     from weakfeedback.engine.loop import Loop
@@ -213,41 +212,26 @@ class MultiplayerProblem(FrozenProblem):
 
     def _static_measures(self, counts: Any) -> dict[str, np.ndarray]:
         table = counts_table("counts", counts, FIXED + 2 * self.arms)
-        rounds, collisions, settled, settled_at = (table[..., k] for k in range(FIXED))
-        regret = np.zeros(table.shape[:-1])
-        shortfall = np.zeros(table.shape[:-1])
-        # in index order, so that the result does not depend on how the counts are batched
-        due = np.isin(np.arange(self.arms), self._best).astype(int).tolist()
-        by_arm = np.moveaxis(table[..., FIXED:], -1, 0)
-        for k, mean in enumerate(self.means.tolist()):
-            used, seats = by_arm[k], by_arm[self.arms + k]
-            regret += (rounds - used if due[k] else -used) * mean
-            shortfall += (due[k] - (seats == 1)) * mean
-        everybody = settled == self.players
-        return {
-            "regret": regret,
-            "collisions": collisions.copy(),
-            "settled_players": settled.copy(),
-            "settled_at": np.where(everybody, settled_at, rounds),
-            "optimal": (everybody & (shortfall <= TIE)).astype(np.int64),
-            "shortfall": shortfall,
-            "share": _share(regret, rounds * self.optimal_value),
-            "present": np.full(rounds.shape, self.players),
-        }
+        rounds = table[..., 0]
+        due = np.isin(np.arange(self.arms), self._best)
+        used, seats = table[..., FIXED : FIXED + self.arms], table[..., FIXED + self.arms :]
+        regret = weighted(rounds[..., None] * due - used, self.means)
+        shortfall = weighted(due.astype(int) - (seats == 1), self.means)
+        best, there = rounds * self.optimal_value, np.full(rounds.shape, self.players)
+        return _team_measures(table, regret, best, shortfall, there)
 
     def _open_measures(self, counts: Any) -> dict[str, np.ndarray]:
         N, K = self.players, self.arms
         table = counts_table("counts", counts, FIXED + N * K + N)
-        rounds, collisions, settled, settled_at = (table[..., k] for k in range(FIXED))
+        rounds = table[..., 0]
         used = table[..., FIXED : FIXED + N * K].reshape(*rounds.shape, N, K)
         seats = table[..., FIXED + N * K :]  # 1 + the arm on which a player has settled, or 0
         rows = np.broadcast_to(np.atleast_2d(self.means), (N, K))
-        best, gained = np.zeros(rounds.shape), np.zeros((*rounds.shape, N))
+        best = np.zeros(rounds.shape)
         ends = [*self._changes[1:].tolist(), NEVER]
         for start, end, value in zip(self._changes.tolist(), ends, self._values.tolist()):
             best += np.clip(rounds - start, 0, end - start) * value
-        for k in range(K):  # in index order, as above
-            gained += used[..., k] * rows[:, k]
+        gained = weighted(used, rows.T)
         earned, seated = np.zeros(rounds.shape), np.zeros(rounds.shape)
         for n in range(N):
             earned += gained[..., n]
@@ -258,19 +242,9 @@ class MultiplayerProblem(FrozenProblem):
         now = np.maximum(rounds - 1, 0)
         there = self.present(now[..., None]).sum(axis=-1)
         shortfall = self._values[np.searchsorted(self._changes, now, side="right") - 1] - seated
-        everybody = settled == there
         slots = np.clip(np.minimum(rounds[..., None], self._beyond) - self._first, 0, None)
-        return {
-            "regret": best - earned,
-            "collisions": collisions.copy(),
-            "settled_players": settled.copy(),
-            "settled_at": np.where(everybody, settled_at, rounds),
-            "optimal": (everybody & (shortfall <= TIE)).astype(np.int64),
-            "shortfall": shortfall,
-            "share": _share(best - earned, best),
-            "present": there,
-            "fairness": _jain(gained, slots),
-        }
+        found = _team_measures(table, best - earned, best, shortfall, there)
+        return {**found, "fairness": _jain(gained, slots)}
 
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
@@ -325,9 +299,21 @@ def _best_value(means: np.ndarray, there: np.ndarray) -> float:
     return float(sum(row[arm] for row, arm in zip(means[there].tolist(), arms.tolist()) if arm >= 0))
 
 
-def _share(regret: np.ndarray, best: np.ndarray) -> np.ndarray:
-    """Return the part of the best that was earned."""
-    return 1.0 - regret / np.where(best > 0.0, best, np.inf)
+def _team_measures(
+    table: np.ndarray, regret: np.ndarray, best: np.ndarray, shortfall: np.ndarray, there: np.ndarray
+) -> dict[str, np.ndarray]:
+    rounds, collisions, settled, settled_at = (table[..., k] for k in range(FIXED))
+    everybody = settled == there
+    return {
+        "regret": regret,
+        "collisions": collisions.copy(),
+        "settled_players": settled.copy(),
+        "settled_at": np.where(everybody, settled_at, rounds),
+        "optimal": (everybody & (shortfall <= TIE)).astype(np.int64),
+        "shortfall": shortfall,
+        "share": 1.0 - regret / np.where(best > 0.0, best, np.inf),  # the part of the best that was earned
+        "present": there,
+    }
 
 
 def _jain(gained: np.ndarray, slots: np.ndarray) -> np.ndarray:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 import importlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from weakfeedback.plaintext import with_article
-
-if TYPE_CHECKING:
-    from weakfeedback.engine.loop import Loop
 
 
 class FrozenProblem:
@@ -25,10 +22,9 @@ class FrozenProblem:
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
 
-    def loop(self) -> Loop:
+    def loop(self) -> Any:
         """Return the round loop of its setting."""
-        found: Loop = importlib.import_module(f"weakfeedback.{self.setting}.play").LOOP
-        return found
+        return importlib.import_module(f"weakfeedback.{self.setting}.play").LOOP
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{_named(self)} cannot be changed, so {name} cannot be set")
@@ -64,7 +60,7 @@ def counts_table(name: str, counts: Any, width: int) -> np.ndarray:
     return table
 
 
-def weighted(counts: np.ndarray, weights: Iterable[float]) -> np.ndarray:
+def weighted(counts: np.ndarray, weights: Iterable[Any]) -> np.ndarray:
     """Return counts of shape (..., K) times K weights, added in index order: however counts are batched, the same bits.
 
     >>> weighted(np.array([[3, 5], [1, 0]]), [0.25, 0.5])

@@ -6,7 +6,7 @@ import numpy as np
 
 from weakfeedback.allocation.common import coin
 from weakfeedback.kernels.separable import split_levels
-from weakfeedback.validate import MOST_ARMS, brief, limited, number
+from weakfeedback.validate import MOST_ARMS, limited, number, one_of
 
 FALL = 5e-4  # a level is a choice if the curve has fallen by more since the last one
 MOST_LEVELS = 1000
@@ -87,9 +87,7 @@ class CsbIso:
         self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         self.levels = limited("levels", levels, 1, MOST_LEVELS)  # C
-        if not isinstance(setting, str) or setting not in ("loss", "reward"):
-            raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
-        self.reward = setting == "reward"
+        self.reward = one_of("setting", setting, ("loss", "reward")) == "reward"
         self.step = self.Q / self.levels
         self.prior = PRIOR
         self.n1 = np.zeros((self.K, self.levels + 1), dtype=np.int64)  # losses by arm and level

@@ -8,7 +8,7 @@ import numpy as np
 from weakfeedback.allocation.common import SLACK, coin
 from weakfeedback.allocation.posterior import cheapest_join, fall, first_above, lay_out, share_up_to
 from weakfeedback.kernels.knapsack import pack_rounded
-from weakfeedback.validate import MOST_ARMS, brief, limited, number
+from weakfeedback.validate import MOST_ARMS, limited, number, one_of
 
 MOST_LEVELS = 10**8  # products of two levels must be exact
 NODES = 3000  # nodes of the knapsack's search tree, before dynamic programming over the levels takes over
@@ -111,8 +111,7 @@ class CsbTs:
     def __init__(self, arms, budget, step=None, setting="loss"):
         self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
-        if not isinstance(setting, str) or setting not in ("loss", "reward"):
-            raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
+        one_of("setting", setting, ("loss", "reward"))
         self.step = default_step(self.Q, setting) if step is None else number("step", step, above=0.0)
         if not self.Q / self.step <= MOST_LEVELS:
             raise ValueError(

@@ -7,7 +7,7 @@ import numpy as np
 
 from weakfeedback.allocation.common import coin
 from weakfeedback.kernels.knapsack import pack_rounded
-from weakfeedback.validate import MOST_ARMS, brief, limited, number
+from weakfeedback.validate import MOST_ARMS, brief, limited, number, one_of
 
 BINS = 20  # of a mean
 MOST_LEVELS = 1000
@@ -88,9 +88,7 @@ class CsbTsDrift:
         self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         self.levels = limited("levels", levels, 1, MOST_LEVELS)  # C
-        if not isinstance(setting, str) or setting not in ("loss", "reward"):
-            raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
-        self.reward = setting == "reward"
+        self.reward = one_of("setting", setting, ("loss", "reward")) == "reward"
         self.rates = chances(rates)
         self.step = self.Q / self.levels
         H = self.rates.size

@@ -4,7 +4,7 @@ import numpy as np
 
 from weakfeedback.allocation.common import coin, count_served, give_top
 from weakfeedback.allocation.posterior import NEGLIGIBLE, fall
-from weakfeedback.validate import MOST_ARMS, brief, limited, number
+from weakfeedback.validate import MOST_ARMS, limited, number, one_of
 
 
 class CsbTsSame:
@@ -70,9 +70,7 @@ class CsbTsSame:
     def __init__(self, arms, budget, setting="loss"):
         self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
-        if not isinstance(setting, str) or setting not in ("loss", "reward"):
-            raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
-        self.reward = setting == "reward"
+        self.reward = one_of("setting", setting, ("loss", "reward")) == "reward"
         self.P = np.zeros(self.K, dtype=np.int64)  # positive outcomes
         self.S = np.zeros(self.K, dtype=np.int64)  # sum of the binarised outcomes
         self.F = np.zeros(self.K, dtype=np.int64)  # zeros that are genuine on the whole support

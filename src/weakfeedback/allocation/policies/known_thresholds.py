@@ -15,7 +15,7 @@ from weakfeedback.allocation.common import (
     weight_of,
 )
 from weakfeedback.kernels.knapsack import pack_again
-from weakfeedback.validate import MOST_ARMS, brief, integer, limited, number, vector
+from weakfeedback.validate import MOST_ARMS, integer, limited, number, one_of, vector
 
 
 class KnownThresholds:
@@ -64,9 +64,7 @@ class KnownThresholds:
         self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         self.theta_hat = vector("thresholds", thresholds, at_least=0.0, size=self.K)
-        if not isinstance(setting, str) or setting not in ("loss", "reward"):
-            raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
-        self.reward = setting == "reward"
+        self.reward = one_of("setting", setting, ("loss", "reward")) == "reward"
         self.N = integer("every", every, 1)
         low, high = float(self.theta_hat.min()), float(self.theta_hat.max())
         same = high > 0.0 and high - low <= SLACK * high

@@ -4,7 +4,7 @@ import math
 
 from weakfeedback.contextual.disagreement import PairwiseDisagreement
 from weakfeedback.contextual.glm import confidence
-from weakfeedback.validate import brief, number
+from weakfeedback.validate import number, one_of
 
 
 class UssPdRidge(PairwiseDisagreement):
@@ -80,9 +80,7 @@ class UssPdRidge(PairwiseDisagreement):
         keep=None,
     ):
         super().__init__(costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair, keep)
-        if not isinstance(bonus, str) or bonus not in ("alpha", "beta"):
-            raise ValueError(f"bonus must be 'alpha' or 'beta', got {brief(bonus)}")
-        self.by_pair = bonus == "beta"
+        self.by_pair = one_of("bonus", bonus, ("alpha", "beta")) == "beta"
         self.norm_bound = number("norm_bound", norm_bound, at_least=0.0)
 
     def is_over(self):

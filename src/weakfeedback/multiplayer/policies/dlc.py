@@ -6,8 +6,7 @@ import numpy as np
 
 from weakfeedback.multiplayer.leading import Leading
 from weakfeedback.multiplayer.opening import IDLE, PLAYING, bit_of, bits_for
-from weakfeedback.multiplayer.options import one_of
-from weakfeedback.validate import flag
+from weakfeedback.validate import flag, one_of
 
 LEARN, SERVE, LISTEN, WAIT, DONE = 0, 1, 2, 3, 4
 

@@ -7,8 +7,7 @@ import numpy as np
 from weakfeedback.multiplayer.kl_lucb import exploration_rate, kl_lower, kl_upper
 from weakfeedback.multiplayer.leading import Leading
 from weakfeedback.multiplayer.opening import IDLE, PLAYING, bit_of, bits_for
-from weakfeedback.multiplayer.options import one_of
-from weakfeedback.validate import flag
+from weakfeedback.validate import flag, one_of
 
 FINEST = 40  # maximum number of binary digits after the point of a transferred sum
 # what a player does in a slot; words are sent in the stages from COLLECT to HEAR

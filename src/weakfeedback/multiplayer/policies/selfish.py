@@ -6,8 +6,7 @@ import numpy as np
 
 from weakfeedback.multiplayer.kl_lucb import kl_upper
 from weakfeedback.multiplayer.opening import IDLE
-from weakfeedback.multiplayer.options import one_of
-from weakfeedback.validate import MOST_ARMS, limited
+from weakfeedback.validate import MOST_ARMS, limited, one_of
 
 
 class Selfish:
