@@ -43,8 +43,8 @@ def read_problem(
         raise ValueError(f"file {brief(str(file))} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # the parsers raise many kinds
         raise ValueError(f"file {brief(str(file))} is not a table: {brief(str(error))}") from None
-    target = _column(table, "truth", truth)
-    answers = np.column_stack([_column(table, "outputs", name) for name in _names("outputs", outputs)])
+    target = _labels(table, "truth", truth)
+    answers = np.column_stack([_labels(table, "outputs", name) for name in _names("outputs", outputs)])
     sure = None
     if scores is not None:
         sure = np.column_stack([_numbers(table, "scores", name) for name in _names("scores", scores)])
@@ -64,11 +64,15 @@ def _names(what: str, value: Any) -> Sequence[str]:
     return value
 
 
-def _column(table: Any, what: str, name: Any) -> np.ndarray:
+def _column(table: Any, what: str, name: Any) -> Any:
     if not isinstance(name, str) or name not in table.columns:
         known = ", ".join(str(column) for column in table.columns)
         raise ValueError(f"{what} must name a column of the file ({known}), got {brief(name)}")
-    column = table[name]
+    return table[name]
+
+
+def _labels(table: Any, what: str, name: Any) -> np.ndarray:
+    column = _column(table, what, name)
     if column.isna().any():
         row = int(np.flatnonzero(column.isna())[0])
         raise ValueError(f"{what}: column {name!r} is empty in row {row} (counted from 0)")
@@ -78,12 +82,10 @@ def _column(table: Any, what: str, name: Any) -> np.ndarray:
 
 
 def _numbers(table: Any, what: str, name: Any) -> np.ndarray:
-    if not isinstance(name, str) or name not in table.columns:
-        known = ", ".join(str(column) for column in table.columns)
-        raise ValueError(f"{what} must name a column of the file ({known}), got {brief(name)}")
-    if table[name].dtype.kind not in "biuf":
-        raise ValueError(f"{what}: column {name!r} must hold numbers, it holds {table[name].dtype}")
-    found: np.ndarray = table[name].to_numpy(dtype=float)
+    column = _column(table, what, name)
+    if column.dtype.kind not in "biuf":
+        raise ValueError(f"{what}: column {name!r} must hold numbers, it holds {column.dtype}")
+    found: np.ndarray = column.to_numpy(dtype=float)
     return found
 
 

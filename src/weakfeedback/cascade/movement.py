@@ -113,13 +113,14 @@ def chain(predictions: Any, scale: float = 1.0, alpha: float = 0.05) -> Chain:
     >>> chain(answers, scale=2.0).movements[0, 1]
     (0.25, 0.25, 0.25)
     """
-    answers, size = _table(predictions), number("scale", scale, above=0.0)
+    answers, size = prediction_table(predictions, least=2), number("scale", scale, above=0.0)
     level = fraction("alpha", alpha, "below 1")
     arms = answers.shape[1]
     chains = list(itertools.combinations(range(arms), 3))
     z = _quantile(level, max(len(chains), 1))
     moved = {
-        (i, j): _moved(answers[:, i], answers[:, j], size) for i, j in itertools.combinations(range(arms), 2)
+        (i, j): movement(answers[:, i], answers[:, j], size)
+        for i, j in itertools.combinations(range(arms), 2)
     }
     gaps = {(i, j, k): _interval(moved[i, k] - moved[i, j] - moved[j, k], z) for i, j, k in chains}
     return Chain({pair: _interval(values, z) for pair, values in moved.items()}, gaps, _broken(gaps), level)
@@ -155,7 +156,7 @@ def calibration(truth: Any, predictions: Any, scale: float = 1.0, alpha: float =
     >>> found.bias[0, 1], found.excess
     ((0.0, 0.0, 0.0), 0.0)
     """
-    answers, size = _table(predictions), number("scale", scale, above=0.0)
+    answers, size = prediction_table(predictions, least=2), number("scale", scale, above=0.0)
     right = vector("truth", truth, size=len(answers))
     level = fraction("alpha", alpha, "below 1")
     last = answers.shape[1] - 1
@@ -170,19 +171,21 @@ def calibration(truth: Any, predictions: Any, scale: float = 1.0, alpha: float =
     return Calibration(bias, beta, 4.0 * beta, level, len(answers))
 
 
-def _table(predictions: Any) -> np.ndarray:
+def prediction_table(predictions: Any, least: int) -> np.ndarray:
+    """Validate the answers of K stages to at least ``least`` items, as finite numbers."""
     try:
         answers = np.asarray(predictions, dtype=float)
     except (TypeError, ValueError):
         answers = np.empty(0)
-    if answers.ndim != 2 or answers.shape[0] < 2 or answers.shape[1] < 1 or not np.isfinite(answers).all():
+    if answers.ndim != 2 or len(answers) < least or answers.shape[1] < 1 or not np.isfinite(answers).all():
         raise ValueError(
-            f"predictions must be finite numbers of shape (n, K) with n >= 2, got {brief(predictions)}"
+            f"predictions must be finite numbers of shape (n, K) with n >= {least}, got {brief(predictions)}"
         )
     return answers
 
 
-def _moved(one: np.ndarray, other: np.ndarray, scale: float) -> np.ndarray:
+def movement(one: np.ndarray, other: np.ndarray, scale: float) -> np.ndarray:
+    """Return how far answers are apart: the square of the distance in units of ``scale``, at most 1."""
     found: np.ndarray = np.minimum(((one - other) / scale) ** 2, 1.0)
     return found
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.cascade.movement import movement, prediction_table
 from weakfeedback.cascade.problem import TIE, RowsProblem, pull_measures
 from weakfeedback.cascade.world import TableWorld
-from weakfeedback.validate import brief, cumulative_costs, number, vector
+from weakfeedback.validate import cumulative_costs, number, vector
 
 
 class NumericProblem(RowsProblem):
@@ -64,33 +65,19 @@ class NumericProblem(RowsProblem):
     settled_arm: int
 
     def __init__(self, truth: Any, predictions: Any, costs: Any, scale: float = 1.0) -> None:
-        answers = _answers(predictions)
+        answers = prediction_table(predictions, least=1)
         rows = np.column_stack((vector("truth", truth, size=len(answers)), answers))
         weights, size = cumulative_costs(costs), number("scale", scale, above=0.0)
         arms = answers.shape[1]
         if weights.size != arms:
             raise ValueError(f"costs must be {arms} numbers, one per stage, got {weights.size}")
-        moved = np.minimum(((rows[:, :, None] - rows[:, None, :]) / size) ** 2, 1.0)
+        moved = movement(rows[:, :, None], rows[:, None, :], size)
         means = np.array(
             [[math.fsum(moved[:, i, j]) / len(rows) for j in range(arms + 1)] for i in range(arms + 1)]
         )
-        errors, movement = means[0, 1:], means[1:, 1:]
-        total = errors + weights
-        best = int(np.flatnonzero(total <= total.min() + TIE)[-1])
-        margin = weights[None, :] - weights[:, None] - movement
-        passing = [i for i in range(arms) if (margin[i, i + 1 :] > TIE).all()]
-        xi = min((float(margin[best, j]) for j in range(best + 1, arms)), default=math.inf)
+        margin = self._set_prices(weights, means[0, 1:], means[1:, 1:])
         self.__dict__.update(
-            arms=arms,
-            costs=weights,
-            errors=errors,
-            disagreement=movement,
-            total_costs=total,
-            optimal_arm=best,
-            gaps=np.maximum(total - total[best], 0.0),
-            xi=xi,
-            weak_dominance=xi > TIE,
-            settled_arm=passing[0],
+            settled_arm=next(i for i in range(arms) if (margin[i, i + 1 :] > TIE).all()),
             scale=size,
             _rows=np.ascontiguousarray(rows),
             _probabilities=np.full(len(rows), 1.0 / len(rows)),
@@ -109,13 +96,3 @@ class NumericProblem(RowsProblem):
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
         return self._fingerprint(np.append(self.costs, self.scale))
-
-
-def _answers(predictions: Any) -> np.ndarray:
-    try:
-        answers = np.asarray(predictions, dtype=float)
-    except (TypeError, ValueError):
-        answers = np.empty(0)
-    if answers.ndim != 2 or answers.shape[0] < 1 or answers.shape[1] < 1 or not np.isfinite(answers).all():
-        raise ValueError(f"predictions must be finite numbers of shape (n, K), got {brief(predictions)}")
-    return answers

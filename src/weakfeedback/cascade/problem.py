@@ -48,6 +48,25 @@ class RowsProblem(FrozenProblem):
             f"weak_dominance={self.weak_dominance}, xi={self.xi:.6g})"
         )
 
+    def _set_prices(self, costs: np.ndarray, errors: np.ndarray, disagreement: np.ndarray) -> np.ndarray:
+        """Set what follows from costs, errors and disagreements; return the margins C_j - C_i - p_ij."""
+        total = errors + costs
+        best = int(np.flatnonzero(total <= total.min() + TIE)[-1])
+        margin: np.ndarray = costs[None, :] - costs[:, None] - disagreement
+        xi = min(margin[best, best + 1 :].tolist(), default=math.inf)
+        self.__dict__.update(
+            arms=costs.size,
+            costs=costs,
+            errors=errors,
+            disagreement=disagreement,
+            total_costs=total,
+            optimal_arm=best,
+            gaps=np.maximum(total - total[best], 0.0),
+            xi=xi,
+            weak_dominance=xi > TIE,
+        )
+        return margin
+
     def _fingerprint(self, costs: np.ndarray) -> str:
         head = f"{type(self).__name__} {self._rows.shape} {self._cycled}"
         return fingerprint(head, self._rows, self._probabilities, costs)
@@ -203,30 +222,16 @@ class CascadeProblem(RowsProblem):
         arms = rows.shape[1] - 1
         prices = _weighted_costs(costs, tradeoff, arms)
         errors, disagreement = _probabilities_of_difference(rows, law, cycled)
-        total = errors + prices
-        best = int(np.flatnonzero(total <= total.min() + TIE)[-1])
-        # margin[i, j] = C_j - C_i - p_ij; every use below reads i < j only
-        margin = prices[None, :] - prices[:, None] - disagreement
+        margin = self._set_prices(prices, errors, disagreement)  # every use below reads i < j only
+        best = self.optimal_arm
         kappas, xis = _kappas_and_xis(best, errors, disagreement, margin)
-        later = range(best + 1, arms)
-        xi = min((float(margin[best, j]) for j in later), default=math.inf)
+        ratios = (_ratio(prices[j] - prices[best], disagreement[best, j]) for j in range(best + 1, arms))
         right = (rows[:, 1:] == rows[:, :1])[law > 0.0]
         self.__dict__.update(
-            arms=arms,
-            costs=prices,
-            errors=errors,
-            disagreement=disagreement,
-            total_costs=total,
-            optimal_arm=best,
-            gaps=np.maximum(total - total[best], 0.0),
             kappas=kappas,
             xis=xis,
-            rho=min(
-                (_ratio(prices[j] - prices[best], disagreement[best, j]) for j in later), default=math.inf
-            ),
-            xi=xi,
+            rho=min(ratios, default=math.inf),
             strong_dominance=bool((right[:, :-1] <= right[:, 1:]).all()),
-            weak_dominance=xi > TIE,
             lower_set=tuple(i for i in range(arms) if (margin[:i, i] <= TIE).all()),
             upper_set=tuple(i for i in range(arms) if (margin[i, i + 1 :] > TIE).all()),
             _rows=np.ascontiguousarray(rows, dtype=np.int64),

@@ -60,11 +60,10 @@ def assess(problem: ContextRows) -> Assumptions:
     from scipy.special import expit
 
     first, second = pairs(problem.arms)
-    width = problem.dimension // max(len(first), 1) if problem.per_pair else problem.dimension
     norm, kappa, least = 0.0, 0.25, np.inf
     thetas, misfits = [], []
     for m, (i, j) in enumerate(zip(first, second)):
-        phi = problem.features[:, m * width : (m + 1) * width] if problem.per_pair else problem.features
+        phi = problem.pair_features(m)
         target = problem.disagreement[:, i, j]
         theta = fit_logistic(phi, target, RIDGE * len(phi))
         lengths = np.linalg.norm(phi, axis=1)
@@ -82,7 +81,7 @@ def assess(problem: ContextRows) -> Assumptions:
         lambda_sigma=max(float(least), 0.0),
         misfit=float(table.max(initial=0.0)),
         mean_misfit=float(table.mean()) if table.size else 0.0,
-        parameters=np.array(thetas).reshape(len(first), width),
+        parameters=np.array(thetas).reshape(len(first), problem.pair_dimension),
     )
 
 

@@ -239,13 +239,11 @@ class RealizableProblem(ContextRows):
         from scipy.special import expit
 
         first, second = pairs(self.arms)
-        width = self.dimension // max(len(first), 1) if self.per_pair else self.dimension
-        theta = _pair_vectors(pair_parameters, self.arms, width)
+        theta = _pair_vectors(pair_parameters, self.arms, self.pair_dimension)
         n = len(self.contexts)
         disagreement = np.zeros((n, self.arms, self.arms))
         for m, (i, j) in enumerate(zip(first, second)):
-            block = self.features[:, m * width : (m + 1) * width] if self.per_pair else self.features
-            disagreement[:, i, j] = disagreement[:, j, i] = expit(block @ theta[m])
+            disagreement[:, i, j] = disagreement[:, j, i] = expit(self.pair_features(m) @ theta[m])
         best = np.full(n, self.arms - 1)
         for i in range(self.arms - 2, -1, -1):
             best[self._margins(np.full(n, i), disagreement) > TIE] = i

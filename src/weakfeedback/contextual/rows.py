@@ -95,6 +95,16 @@ class ContextRows(FrozenProblem):
         found: np.ndarray = later.min(axis=1)
         return found
 
+    @property
+    def pair_dimension(self) -> int:
+        """The number of features of each pair of arms."""
+        return self.dimension // max(self.arms * (self.arms - 1) // 2, 1) if self.per_pair else self.dimension
+
+    def pair_features(self, pair: int) -> np.ndarray:
+        """Return Phi_ij of every row, for a pair by its number in the order (0, 1), (0, 2), ..., (1, 2), ..."""
+        width = self.pair_dimension
+        return self.features[:, pair * width : (pair + 1) * width] if self.per_pair else self.features
+
     def _row(self, row: Any) -> int:
         return integer("row", row, 0, len(self.contexts) - 1)
 

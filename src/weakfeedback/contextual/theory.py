@@ -174,8 +174,8 @@ def regret_bound(
     magnitude and not a number to compare regrets with. kappa and sigma must satisfy the assumptions, which the
     defaults of the policies do not.
     """
-    radius = alpha(integer("horizon", horizon, 1), _width(problem), problem.arms, delta, sigma, kappa)
-    forced = forced_rounds(lambda_sigma, _width(problem), problem.arms, delta, constants[0])
+    radius = alpha(integer("horizon", horizon, 1), problem.pair_dimension, problem.arms, delta, sigma, kappa)
+    forced = forced_rounds(lambda_sigma, problem.pair_dimension, problem.arms, delta, constants[0])
     return _bound(problem, radius, forced, lambda_sigma, delta, constants)
 
 
@@ -200,7 +200,7 @@ def ridge_regret_bound(
     1 / sqrt(lambda_min(V)), without lambda.
     """
     rounds = integer("horizon", horizon, 1)
-    width = _width(problem)
+    width = problem.pair_dimension
     radius = beta(rounds, width, problem.arms, ridge, norm_bound, delta, sigma, kappa)
     forced = forced_rounds(lambda_sigma, width, problem.arms, delta, constants[0], ridge=2.0 * ridge)
     return _bound(problem, radius, forced, lambda_sigma, delta, constants)
@@ -278,14 +278,13 @@ def ellipsoid_coverage(
     n = integer("rounds", rounds, 1)
     rng = np.random.default_rng(integer("seed", seed, 0))
     first, second = pairs(problem.arms)
-    width = _width(problem)
+    width = problem.pair_dimension
     radius = alpha(n, width, problem.arms, delta, sigma, kappa)
     ratios = np.zeros((integer("replications", replications, 1), len(first)))
     for r in range(len(ratios)):
         rows = rng.integers(0, len(problem.contexts), size=n)
         for m, (i, j) in enumerate(zip(first, second)):
-            block = slice(m * width, (m + 1) * width) if problem.per_pair else slice(None)
-            phi = problem.features[rows, block]
+            phi = problem.pair_features(m)[rows]
             differ = (rng.random(n) < problem.disagreement[rows, i, j]).astype(float)
             error = fit_logistic(phi, differ, ridge) - problem.pair_parameters[m]
             ratios[r, m] = float(np.linalg.norm(phi @ error)) / radius
@@ -310,14 +309,9 @@ def _bound(
         if math.isfinite(xi):  # otherwise the arm comes after no optimal arm
             level = (2.0 * LIPSCHITZ * radius / float(xi)) ** 2
             pulls += observations_needed(
-                level, lambda_sigma, _width(problem), problem.arms, delta, constants[1:]
+                level, lambda_sigma, problem.pair_dimension, problem.arms, delta, constants[1:]
             )
     return largest_regret(problem) * (forced + pulls)
-
-
-def _width(problem: ContextRows) -> int:
-    count = problem.arms * (problem.arms - 1) // 2
-    return problem.dimension // max(count, 1) if problem.per_pair else problem.dimension
 
 
 def _tail(arms: int, delta: float) -> float:

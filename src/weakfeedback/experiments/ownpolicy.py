@@ -62,7 +62,9 @@ def _find(words: str) -> Callable[..., Any]:
     try:
         module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     except (Exception, SystemExit) as error:
-        raise NotAPolicy(f"{place} cannot be imported: {type(error).__name__}: {_line(error)}") from None
+        raise NotAPolicy(
+            f"{place} cannot be imported: {type(error).__name__}: {one_line(str(error))}"
+        ) from None
     factory: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(factory):
         raise NotAPolicy(f"{place} has no function {name!r}{_near(module, name)}")
@@ -77,7 +79,7 @@ def _call(factory: Callable[..., Any], words: str, problem: Any, options: Mappin
         given = f" and {', '.join(options)}" if options else ""
         raise NotAPolicy(
             f"{words} must take a problem and return a policy; called with a {kind}{given} it raised "
-            f"{type(error).__name__}: {_line(error)}"
+            f"{type(error).__name__}: {one_line(str(error))}"
         ) from None
 
 
@@ -98,7 +100,3 @@ def _near(module: ModuleType, name: str) -> str:
     known = [word for word, value in vars(module).items() if callable(value) and not word.startswith("_")]
     near = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
-
-
-def _line(error: BaseException) -> str:
-    return one_line(str(error))

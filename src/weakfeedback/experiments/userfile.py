@@ -254,26 +254,21 @@ def _form(file: ExperimentFile) -> Form:
 
 def _problem(file: ExperimentFile) -> Any:
     table, form = file.problem or {}, _form(file)
-    _check_keys(table, form.keys, "problem.")
-    for key, inner in form.tables.items():
-        _check_table(key, table.get(key), Form(inner))
-    for key in form.needed:
-        if key not in table:
-            raise ValueError(f"problem.{key} must be given")
+    _check_table("problem", table, form)
     try:
         return form.make(**table)
     except ValueError as error:
         raise ValueError(f"problem: {error}") from None
 
 
-def _check_table(key: str, table: Any, form: Form) -> None:
-    """Check a table inside the table of the problem."""
-    place = f"problem.{key}"
-    if table is None:
-        return
+def _check_table(place: str, table: Any, form: Form) -> None:
+    """Check the keys of the table of the problem, and of the tables inside it."""
     if not isinstance(table, dict):
         raise ValueError(f"{place} must be a table with {' and '.join(form.keys)}, got {brief(table)}")
     _check_keys(table, form.keys, f"{place}.")
+    for key, inner in form.tables.items():
+        if key in table:
+            _check_table(f"{place}.{key}", table[key], Form(inner))
     for key in form.needed:
         if key not in table:
             raise ValueError(f"{place}.{key} must be given")

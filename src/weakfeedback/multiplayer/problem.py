@@ -320,7 +320,4 @@ def _jain(gained: np.ndarray, slots: np.ndarray) -> np.ndarray:
     """Return Jain's index of gains per slot, over the players that had slots; 1 if nobody gained anything."""
     rates = gained / np.maximum(slots, 1)
     squares = (slots > 0).sum(axis=-1) * (rates**2).sum(axis=-1)
-    found: np.ndarray = np.where(squares > 0.0, rates.sum(axis=-1) ** 2, 1.0) / np.where(
-        squares > 0.0, squares, 1.0
-    )
-    return found
+    return np.where(squares > 0.0, rates.sum(axis=-1) ** 2, 1.0) / np.where(squares > 0.0, squares, 1.0)
