@@ -17,6 +17,7 @@ from weakfeedback.contract.typing import Rng
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.replication import Interpreted, restore, streams
 from weakfeedback.engine.seeds import WORLD, generator
+from weakfeedback.validate import brief
 
 NUMBERS = (int, float, bool)
 
@@ -205,7 +206,7 @@ def same_state(a: dict[str, Any], b: dict[str, Any], what: str) -> None:
         raise Failure(f"{what}: the fields changed to {sorted(b)} from {sorted(a)}")
     for name in a:
         if not are_same(a[name], b[name]):
-            raise Failure(f"{what}: field {name!r} is {brief_of(b[name])}, not {brief_of(a[name])}")
+            raise Failure(f"{what}: field {name!r} is {brief(b[name])}, not {brief(a[name])}")
 
 
 def are_same(one: Any, other: Any) -> bool:
@@ -215,8 +216,3 @@ def are_same(one: Any, other: Any) -> bool:
     if type(one) is np.ndarray and type(other) is np.ndarray and one.dtype == other.dtype:
         return bool(one.shape == other.shape and np.count_nonzero(one != other) == 0)
     return np.array_equal(one, other)
-
-
-def brief_of(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -18,7 +18,6 @@ from weakfeedback.checks.case import (
     Late,
     are_same,
     ask,
-    brief_of,
     compare,
     frozen,
     hidden_of,
@@ -38,6 +37,7 @@ from weakfeedback.engine.plan import separate_fields
 from weakfeedback.engine.replication import Compiled, Interpreted, cast, state_of, streams
 from weakfeedback.engine.seeds import generator
 from weakfeedback.plaintext import one_line
+from weakfeedback.validate import brief
 
 SHORT_ROUNDS = 40  # rounds of a check whose subject other checks cover as well
 
@@ -125,7 +125,7 @@ def _describe_failure(error: BaseException, case: Case) -> tuple[str, str]:
     if isinstance(error, Failure):
         field = re.search(r"field '(\w+)", text)
         return (text if field is None or " line " in text else f"{text}{case.place(field[1])}"), text
-    text = f"{type(error).__name__}: {' '.join(text.split())}"
+    text = f"{type(error).__name__}: {one_line(text)}"
     for frame, line in frames_of(cls, error.__traceback__)[-1:]:
         text = f"{cls.__name__}.{frame.f_code.co_name}() line {line} raised {text}"
     return text, text
@@ -231,8 +231,8 @@ def select_learns_nothing(case: Case) -> None:
             if not are_same(before[name], after[name]):
                 where = case.place(name, protocol.decides)
                 raise Failure(
-                    f"deciding in round {t} makes the field {name!r} {brief_of(after[name])}, it was "
-                    f"{brief_of(before[name])}: only feedback may teach{where}"
+                    f"deciding in round {t} makes the field {name!r} {brief(after[name])}, it was "
+                    f"{brief(before[name])}: only feedback may teach{where}"
                 )
         same_state(before, after, f"deciding in round {t}")
         teach(case, policy, decision, told, rng)

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.checks.case import Case, Failure, ask, brief_of, frozen, hidden_of
+from weakfeedback.checks.case import Case, Failure, ask, frozen, hidden_of
 from weakfeedback.contract.readonly import Lender
 from weakfeedback.contract.steps import Told
+from weakfeedback.validate import brief
 
 
 def pairs_teach_as_outputs(case: Case) -> None:
@@ -43,8 +44,8 @@ def pairs_teach_as_outputs(case: Case) -> None:
             if idle and (_same_bits(value, before.get(name)) or _holds(value, noted, arm)):
                 continue  # scratch space of the comparison, irrelevant by itself; decisions are compared too
             raise Failure(
-                f"{_both(names)} differ in round {t}: field {name!r} is {brief_of(value)} by outputs and "
-                f"{brief_of(theirs)} by pairs{case.place(name, *case.loop.entry, *names)}"
+                f"{_both(names)} differ in round {t}: field {name!r} is {brief(value)} by outputs and "
+                f"{brief(theirs)} by pairs{case.place(name, *case.loop.entry, *names)}"
             )
         if rng.bit_generator.state != other_rng.bit_generator.state:
             raise Failure(f"{_both(names)} draw different numbers from rng in round {t}")

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from weakfeedback.plaintext import one_line
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -74,7 +76,7 @@ def _download(data_id: int) -> pd.DataFrame:
             found: pd.DataFrame = datasets.fetch_openml(data_id=data_id, as_frame=True, n_retries=1).frame
             return found
     except Exception as error:  # a download can fail in any layer, from sockets to the cache on disk
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        reason = one_line(f"{type(error).__name__}: {error}")
         raise ConnectionError(f"the download of OpenML data set {data_id} failed ({reason})") from None
 
 

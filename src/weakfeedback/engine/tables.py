@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.plaintext import one_line
+
 DIGEST = "digest"
 MOST = 10**9  # maximum number of rows: a small file can claim any number of them
 
@@ -50,14 +52,14 @@ def read_table(path: Path) -> tuple[Any, dict[str, str]]:
         metadata = table.schema.metadata or {}
         words = {name.decode(): value.decode() for name, value in metadata.items() if name != b"ARROW:schema"}
     except Exception as error:  # Arrow raises many kinds of errors, OSError among them
-        raise Damaged(_line(error)) from None
+        raise Damaged(one_line(str(error), 120) or type(error).__name__) from None
     written = words.pop(DIGEST, None)
     if written is None:
         raise Damaged("it has no digest")
     try:
         right = written == digest_of(table, words)
     except Exception as error:
-        raise Damaged(_line(error)) from None
+        raise Damaged(one_line(str(error), 120) or type(error).__name__) from None
     if not right:
         raise Damaged("its digest does not match")
     return table, words
@@ -88,8 +90,3 @@ def _values(column: Any) -> tuple[str, Any]:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return str(kind), np.ascontiguousarray(column.to_numpy())
     return str(kind), repr(column.to_pylist()).encode()
-
-
-def _line(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text[:120] or type(error).__name__

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 
+from weakfeedback.plaintext import one_line
+
 WAIT = "10s"  # seconds for the scheduler to answer
 
 
@@ -44,8 +46,7 @@ def _connect_dask(address: str) -> Iterator[tuple[Executor, int]]:
     try:
         client = Client(address, timeout=WAIT, set_as_default=False)
     except (OSError, ValueError) as error:
-        words = " ".join(str(error).split())
-        raise NoCluster(f"--scheduler {address}: cannot be reached: {words}") from None
+        raise NoCluster(f"--scheduler {address}: cannot be reached: {one_line(str(error))}") from None
     try:
         threads = sum(client.nthreads().values())
         # a chunk is played again if its worker was lost; results do not depend on the worker

@@ -11,6 +11,7 @@ from typing import Any
 
 from weakfeedback.engine.compiler.constructs import Construct, functions_of, read
 from weakfeedback.engine.compiler.fingerprint import line_of
+from weakfeedback.plaintext import one_line
 
 LONGEST = 300  # maximum number of characters of a reason
 PLACES = re.compile(r'File "([^"]+)", line (\d+)|(?:at|from) (\S+) \((\d+)\)')
@@ -42,7 +43,7 @@ def reason(error: BaseException, methods: dict[str, types.FunctionType], cls: ty
     found = _find_construct(text, functions, methods, cls, name, line)
     if found is not None:
         name, construct = found
-        return _shorten(f"{name}() line {construct.line}: {construct.words}")
+        return one_line(f"{name}() line {construct.line}: {construct.words}", LONGEST)
     sentences = _sentences(text) or [f"{type(error).__name__} inside the compiler"]
     # the round loop was refused, not a method
     in_loop = "the loop cannot use what a method returns: " if _is_of_loop(text) else ""
@@ -50,10 +51,9 @@ def reason(error: BaseException, methods: dict[str, types.FunctionType], cls: ty
         for match in filter(None, (re.search(pattern, sentence) for sentence in sentences)):
             if not name:
                 name, line = _place_of_name(match[0], functions)
-            return _shorten(f"{_where(name, line) or in_loop}{words(match)}")
-    return _shorten(
-        f"{_where(name, line) or in_loop}the compiler does not support this: {_simplify(sentences[0])}"
-    )
+            return one_line(f"{_where(name, line) or in_loop}{words(match)}", LONGEST)
+    first = _simplify(sentences[0])
+    return one_line(f"{_where(name, line) or in_loop}the compiler does not support this: {first}", LONGEST)
 
 
 def _is_of_loop(text: str) -> bool:
@@ -64,11 +64,6 @@ def _where(name: str, line: int) -> str:
     if not name:
         return ""
     return f"{name}() line {line}: " if line else f"{name}(): "
-
-
-def _shorten(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def _find_places(

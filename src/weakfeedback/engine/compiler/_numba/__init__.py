@@ -9,6 +9,7 @@ missing, nothing is compiled: importing this package raises ``CannotLower``, and
 import importlib
 
 from weakfeedback.engine.compiler.fingerprint import CannotLower
+from weakfeedback.plaintext import one_line
 
 NEEDED = ("functions", "kinds", "structs", "borrowed", "stream", "teams")
 
@@ -16,5 +17,4 @@ try:
     for _name in NEEDED:
         importlib.import_module(f"{__name__}.{_name}")
 except (ImportError, AttributeError) as error:
-    _words = " ".join(str(error).split())
-    raise CannotLower(f"this version of Numba or NumPy cannot be used: {_words}") from None
+    raise CannotLower(f"this version of Numba or NumPy cannot be used: {one_line(str(error))}") from None
