@@ -23,7 +23,7 @@ SCORES = [[0.9, 1.0], [0.9, 1.0], [0.9, 1.0], [0.6, 1.0]]
         ({"truth": [0, 1, 1]}, r"shapes \(n,\) and \(n, K\)"),
         ({"truth": [], "outputs": np.zeros((0, 2))}, "n >= 1"),
         ({"truth": ["a", "b", "b", "b"]}, "both be strings or both be numbers"),
-        ({"truth": [0.5, 1, 1, 1]}, "truth must be a rectangular array of labels"),
+        ({"truth": [0.5, 1, 1, 1]}, "truth must be labels that are integers, booleans or strings, got 0.5"),
         ({"outputs": [[0, 0], [1]]}, "outputs must be a rectangular array"),
         ({"scores": [[0.9, 1.0]]}, r"scores must be finite numbers \(or NaN\) of shape \(4, 2\)"),
         ({"scores": [[np.inf, 1.0]] * 4}, "scores must be finite"),

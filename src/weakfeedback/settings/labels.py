@@ -8,7 +8,7 @@ import numpy as np
 
 from weakfeedback.validate import brief, plain
 
-ALLOWED = "a rectangular array of labels that are integers, booleans or strings"
+ALLOWED = "labels that are integers, booleans or strings"
 
 
 def label_array(name: str, values: Any) -> np.ndarray:
