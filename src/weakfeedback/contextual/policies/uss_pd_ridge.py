@@ -80,7 +80,8 @@ class UssPdRidge(PairwiseDisagreement):
         keep=None,
     ):
         super().__init__(costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair, keep)
-        self.by_pair = one_of("bonus", bonus, ("alpha", "beta")) == "beta"
+        one_of("bonus", bonus, ("alpha", "beta"))
+        self.by_pair = bonus == "beta"
         self.norm_bound = number("norm_bound", norm_bound, at_least=0.0)
 
     def is_over(self):
