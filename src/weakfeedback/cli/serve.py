@@ -119,9 +119,10 @@ def serve(
     need_extra()
     if log not in ("human", "json"):
         raise Stop(f"--log must be human or json, got {log!r}")
-    given = config, store, host, port, hosts, root_path, shared, advertise, otel, proxy_headers
-    settings = settings_of(*given)
-    settings.reload = partial(settings_of, *given)
+    more = {"root_path": root_path, "shared": shared, "advertise": advertise, "otel": otel}
+    read = partial(settings_of, config, store, host, port, hosts, proxy_headers, **more)
+    settings = read()
+    settings.reload = read
     if settings.shared and restored:
         raise Stop("--restored needs one owner: start once without --shared")
     from weakfeedback.serve.service import Options
@@ -168,56 +169,31 @@ def settings_of(
     host: str | None,
     port: int | None,
     hosts: str | None = None,
-    root_path: str | None = None,
-    shared: bool | None = None,
-    advertise: str | None = None,
-    otel: str | None = None,
     proxy_headers: str | None = None,
+    **more: Any,
 ) -> Any:
     """Return the settings of the file, if there is one, and of the command line or the environment."""
-    from weakfeedback.serve.config import (
-        FILE,
-        ConfigError,
-        Settings,
-        check_address,
-        check_network,
-        check_root,
-        check_store,
-        check_url,
-        read_settings,
-    )
+    from pydantic import ValidationError
+
+    from weakfeedback.serve.config import FILE, ConfigError, Settings, read_settings
+    from weakfeedback.toml import first_mistake
 
     path = config
     if path is None and Path(FILE).exists():
         path = Path(FILE)
+    given = {"store": store, "host": host or None, "port": port, **more}
+    for name, names in (("hosts", hosts), ("proxy_headers", proxy_headers)):
+        given[name] = None if names is None else split(names)
     try:
         settings = Settings() if path is None else read_settings(path)
-        if store is not None:
+        for name, value in given.items():
+            if value is None:
+                continue
             try:
-                check_store(store)
-            except ConfigError as error:
-                raise ConfigError(f"--store: {error}") from None
-            settings.store = store
-        settings.host = host or settings.host
-        settings.port = settings.port if port is None else port
-        settings.hosts = settings.hosts if hosts is None else split(hosts)
-        for name, text, check in (
-            ("root_path", root_path, check_root),
-            ("advertise", advertise, check_address),
-            ("proxy_headers", proxy_headers, lambda text: [check_network(one) for one in split(text)]),
-        ):
-            if text is not None:
-                try:
-                    setattr(settings, name, check(text))
-                except ValueError as error:
-                    option = name.replace("_", "-")
-                    raise ConfigError(f"--{option} {error}, got {text!r:.60}") from None
-        settings.shared = settings.shared if shared is None else shared
-        if otel is not None:
-            try:
-                settings.otel = check_url(otel)
-            except ValueError as error:
-                raise ConfigError(f"--otel {error}") from None
+                setattr(settings, name, value)
+            except ValidationError as error:
+                option = f"--{name.replace('_', '-')}"
+                raise ConfigError(str(first_mistake(error, Settings)._replace(field=option))) from None
         settings.tokens += admin_token()
         settings.check()
         settings.check_shared()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from weakfeedback.journal.events import Event
 from weakfeedback.serve.drift import Drift
@@ -79,32 +79,12 @@ class Activity:
         self.ends = {"accepted": 0, "cancelled": 0, "expired": 0}
         self.billed = False  # whether money comes from bills, not from stated prices
         self.early = False  # whether answers go out before they are compared
-        self._steps = self._methods()
-
-    def _methods(self) -> dict[str, Callable[[Event], None]]:
-        return {
-            "decide": self._decide,
-            "begin": self._begin,
-            "tell": self._tell,
-            "feedback": self._feedback,
-            "cancel": self._end,
-            "expire": self._end,
-            "serve": self._serve,
-            "terms": self._terms,
-            "bill": self._bill,
-            "warm": self._warm,
-            "recost": self._recost,
-            "models": self._models,
-            "promise": self._promise,
-            "self_check": self._check_again,
-            "audit": self._audit,
-        }
 
     def apply(self, event: Event) -> None:
         """Take one event into account; kinds that show nothing are ignored."""
         step = self._steps.get(event.kind)
         if step is not None:
-            step(event)
+            step(self, event)
 
     def note(self, at: int, column: str, amount: float = 1.0) -> None:
         """Count something that is not an event: an answer that changed nothing, or a call of an upstream model."""
@@ -137,10 +117,7 @@ class Activity:
     # -- one method for each kind of event
 
     def _decide(self, event: Event) -> None:
-        body, id, place = event.body, event.decision, self.series.place
-        row = self.series.row(event.at)
-        row[place["decisions"]] += 1
-        self.decided += 1
+        body, place, row = event.body, self.series.place, self._count_decision(event)
         if "allocation" in body:
             for k, amount in enumerate(body["allocation"]):
                 row[place[f"given_{k}"]] = added(row[place[f"given_{k}"]], amount)
@@ -148,20 +125,17 @@ class Activity:
             self._opened(event, None, None)
             return
         stage = body["answer"] if "call" in body else body["stage"]
-        row[self._stops[stage]] += 1
-        self.stops[stage] += 1
+        self._count_stop(row, stage)
         called = body.get("call")
         if called is not None:  # a router spends its money with the decision
             self._pay(row, total(self.costs[k] for k in called), self.costs[self.baseline])
             if len(called) == 1:  # nothing to compare, nothing to wait for
                 self._remember(event, stage, called, "done")
                 return
-        assert id is not None
         self._opened(event, stage, called)
 
     def _begin(self, event: Event) -> None:
-        self.series.add(event.at, "decisions")
-        self.decided += 1
+        self._count_decision(event)
         self._opened(event, None, [])
 
     def _tell(self, event: Event) -> None:
@@ -179,8 +153,7 @@ class Activity:
         self.strayed.pop(event.decision, None)
         if self.early and 0.0 < body.get("chance", 1.0) < 1.0:
             stage = int(body["first"])
-        self.series.row(event.at)[self._stops[stage]] += 1
-        self.stops[stage] += 1
+        self._count_stop(self.series.row(event.at), stage)
         # the feedback that follows has the differences and the costs
         known[1], known[2] = stage, None if called == list(range(stage + 1)) else called
         self._remembered(event.decision, stage=stage)
@@ -222,15 +195,11 @@ class Activity:
 
     def _serve(self, event: Event) -> None:
         """Count a proxied request without comparison."""
-        body, stage = event.body, int(event.body["stage"])
-        row, place = self.series.row(event.at), self.series.place
-        row[place["decisions"]] += 1
-        self.decided += 1
-        row[self._stops[stage]] += 1
-        self.stops[stage] += 1
+        body, stage, row = event.body, int(event.body["stage"]), self._count_decision(event)
+        self._count_stop(row, stage)
         self._pay(row, body.get("cost", self.costs[stage]), body.get("alone", self.costs[self.baseline]))
         for column, amount in zip(TOKENS, body.get("tokens", ())):
-            row[place[column]] += amount
+            row[self.series.place[column]] += amount
         if event.decision is not None:
             self._remember(event, stage, [stage], "done")
 
@@ -291,7 +260,35 @@ class Activity:
     def _audit(self, event: Event) -> None:
         self.audits.append({"at": event.at, **event.body})
 
+    _steps: ClassVar[dict[str, Callable[[Activity, Event], None]]] = {
+        "decide": _decide,
+        "begin": _begin,
+        "tell": _tell,
+        "feedback": _feedback,
+        "cancel": _end,
+        "expire": _end,
+        "serve": _serve,
+        "terms": _terms,
+        "bill": _bill,
+        "warm": _warm,
+        "recost": _recost,
+        "models": _models,
+        "promise": _promise,
+        "self_check": _check_again,
+        "audit": _audit,
+    }
+
     # -- what these share
+
+    def _count_decision(self, event: Event) -> list[float]:
+        row = self.series.row(event.at)
+        row[self.series.place["decisions"]] += 1
+        self.decided += 1
+        return row
+
+    def _count_stop(self, row: list[float], stage: int) -> None:
+        row[self._stops[stage]] += 1
+        self.stops[stage] += 1
 
     def _opened(self, event: Event, stage: int | None, called: Any) -> None:
         if event.decision is not None:
@@ -365,13 +362,8 @@ class Activity:
     def _remember(self, event: Event, stage: int | None, called: Any, state: str) -> None:
         if event.decision is None:  # a request that was served without a decision
             return
-        shown: dict[str, Any] = {
-            "id": event.decision,
-            "at": event.at,
-            "stage": stage,
-            "state": state,
-            "ended": None,
-        }
+        shown: dict[str, Any] = {"id": event.decision, "at": event.at}
+        shown |= {"stage": stage, "state": state, "ended": None}
         if "allocation" in event.body:
             shown["allocation"] = event.body["allocation"]
         elif self.kind == "router":
@@ -410,7 +402,6 @@ class Activity:
         early = self.early
         self.__dict__.update(Activity.from_state(state).__dict__)
         self.early = early
-        self._steps = self._methods()
 
     # -- snapshots
 

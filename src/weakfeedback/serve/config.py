@@ -194,7 +194,7 @@ class ServeFile(Table):
 class Settings(ServerTable):
     """The settings of a service: those of its table, and what the rest of the file says, checked."""
 
-    model_config = ConfigDict(frozen=False)
+    model_config = ConfigDict(frozen=False, validate_assignment=True)
     tokens: list[Any] = Field(default=[])
     learners: list[tuple[str, Any]] = Field(default=[])  # name and configuration
     upstreams: dict[str, Any] = Field(default={})  # upstreams of the proxy, by name

@@ -38,6 +38,7 @@ from weakfeedback.serve.models import (
 from weakfeedback.serve.outputs import LabelComparator, differ
 from weakfeedback.serve.promised import (
     CHANGES,
+    CHOICES,
     billed_promise,
     change,
     is_promised,
@@ -53,6 +54,7 @@ STATED_BOUND = (
     "Money: whatever the models answer, at most that of the last model alone, plus 5 %, plus 50 calls of it, at the "
     "prices that the learner knows; they follow what calls cost."
 )
+PRICED = {"stage_costs": "a cascade", "prices": "a router"}  # fields of prices, and whose they are
 ASIDE = {"id", "dry_run"}  # fields of a feedback that are not content
 
 
@@ -67,7 +69,7 @@ class Kind:
 
     def __init__(self, config: Any) -> None:
         self.config = config
-        self.names: list[str] = self._names()
+        self.names = list[str](getattr(config, self._parts))
         if len(self.names) > STAGES_LIMIT:
             raise Problem(
                 "too_many_stages",
@@ -79,8 +81,11 @@ class Kind:
 
     _parts: ClassVar[str] = "stages"
 
-    def _names(self) -> list[str]:
-        return list(getattr(self.config, self._parts))
+    def common(self, seed: int, compiled: bool) -> dict[str, Any]:
+        """Return the arguments that all live objects take."""
+        policy = {} if self.config.policy is None else {"policy": self.config.policy}
+        options = _options(self.config.options)
+        return {**policy, **options, "seed": seed, "compiled": compiled, "remember": 0}
 
     def make(self, seed: int, compiled: bool) -> Live:
         """Return a new live object; ValueError for an impossible configuration."""
@@ -186,14 +191,32 @@ class Kind:
 class Compared(Kind):
     """Base class of the kinds that learn from differences between answers."""
 
+    _priced: ClassVar[str] = "stage_costs"  # the field of its prices
+
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.comparator = LabelComparator(config.compare)
 
-    def common(self, seed: int, compiled: bool) -> dict[str, Any]:
-        policy = {} if self.config.policy is None else {"policy": self.config.policy}
-        options = _options(self.config.options)
-        return {**policy, **options, "seed": seed, "compiled": compiled, "remember": 0}
+    def recost(self, live: Any, given: dict[str, Any]) -> None:
+        """Continue with new prices, or with another promise."""
+        other, whose = next(one for one in PRICED.items() if one[0] != self._priced)
+        if given.get(other) is not None:
+            raise Problem("invalid", f"{other} are those of {whose}: give {self._priced}", field=other)
+        prices, error, terms = given.get(self._priced), given.get("error_cost"), live.core.terms
+        priced = prices is not None or error is not None
+        if priced and any(given.get(name) is not None for name in CHANGES):
+            raise Problem("invalid", "change the prices or the promise, one request for each")
+        if priced:
+            error = terms.error_cost if error is None and terms.promise is None else error
+            live.recost(terms.prices if prices is None else prices, error)
+        change(live, given, self.names)
+
+    def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
+        if contexts is not None:
+            words = f"contexts must be left out for a {self.name} learner"
+            raise Problem("wrong_context", words, field="contexts")
+        found: int = live.warm_start(self.rows(outputs))
+        return found
 
     def seen(self, given: FeedbackRequest, numbers: Sequence[int]) -> tuple[Any, Any, list[Any] | None]:
         """Return pairs, or distances, and any labels, of the called stages ``numbers``."""
@@ -279,6 +302,19 @@ class Compared(Kind):
             for i in range(K)
             for j in range(i + 1, K)
         ]
+
+    def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
+        report = billed_report(live, invoice)
+        if not isinstance(report, PromiseReport):
+            return self.unpromised_report(live, report)
+        counts = live.core.counts
+        answers = counts.answers if self._parts == "models" else counts.stops
+        shares = [count / sum(answers) if sum(answers) else None for count in answers]
+        return promise_body(report, self.names, live.core.terms.prices, shares)
+
+    def unpromised_report(self, live: Any, report: Any) -> dict[str, Any]:
+        """Return the report of a learner without a promise as data."""
+        raise NotImplementedError
 
     def told(
         self,
@@ -383,21 +419,7 @@ class CascadeKind(Compared):
         except ValueError as error:
             raise Problem("wrong_outputs", str(error)) from None
 
-    def recost(self, live: Any, given: dict[str, Any]) -> None:
-        if given.get("prices") is not None:
-            raise Problem("invalid", "prices are those of a router: give stage_costs", field="prices")
-        reprice(live, given.get("stage_costs"), given, self.names)
-
-    def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
-        if contexts is not None:
-            raise Problem(
-                "wrong_context", "contexts must be left out for a cascade learner", field="contexts"
-            )
-        found: int = live.warm_start(self.rows(outputs))
-        return found
-
-    def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
-        report = billed_report(live, invoice)
+    def unpromised_report(self, live: Any, report: Any) -> dict[str, Any]:
         costs = report.stage_costs.tolist()
         pairs = self.pairs(report, report.comparisons, np.cumsum(costs).tolist(), report.error_cost)
         return self.told(report, costs, plain(report.arm_shares), live.settled(), pairs)
@@ -503,9 +525,6 @@ class AdaptiveKind(CascadeKind):
     def code(self) -> dict[str, Any]:
         return {}
 
-    def again(self, state: dict[str, Any], compiled: bool) -> Live:
-        return self.named(Cascade.from_state(state, compiled=compiled))
-
     def answer(self, body: dict[str, Any], names: list[str]) -> dict[str, Any]:
         stage = body.get("next", 0)  # at the start of a round
         return {"stage": stage, "name": names[stage], "call": [names[stage]]}
@@ -553,12 +572,7 @@ class AdaptiveKind(CascadeKind):
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         raise Problem("not_offered", "an adaptive learner has no warm start: calibrate it")
 
-    def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
-        report = billed_report(live, invoice)
-        if isinstance(report, PromiseReport):
-            stops = live.core.counts.stops
-            shares = [count / sum(stops) if sum(stops) else None for count in stops]
-            return promise_body(report, self.names, live.core.terms.prices, shares)
+    def unpromised_report(self, live: Any, report: Any) -> dict[str, Any]:
         costs, rounds = report.stage_costs.tolist(), report.rounds
         shares = [int(count) / rounds if rounds else None for count in report.stopped]
         return self.told(report, costs, shares, live.settled())
@@ -570,6 +584,7 @@ class RouterKind(Compared):
     name = "router"
     live = Router
     _parts = "models"
+    _priced = "prices"
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -638,11 +653,6 @@ class RouterKind(Compared):
         except ValueError as error:
             raise Problem("wrong_outputs", str(error)) from None
 
-    def recost(self, live: Any, given: dict[str, Any]) -> None:
-        if given.get("stage_costs") is not None:
-            raise Problem("invalid", "stage_costs are those of a cascade: give prices", field="stage_costs")
-        reprice(live, given.get("prices"), given, self.names)
-
     def change_models(self, live: Any, given: ModelsRequest) -> None:
         if sum(one is not None for one in (given.add, given.remove, given.replace)) != 1:
             raise Problem("invalid", "one of add, remove and replace must be given")
@@ -666,18 +676,7 @@ class RouterKind(Compared):
             news["reference"] = body["names"][body["reference"]]
         return self.config.model_copy(update=news)
 
-    def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
-        if contexts is not None:
-            raise Problem("wrong_context", "contexts must be left out for a router learner", field="contexts")
-        found: int = live.warm_start(self.rows(outputs))
-        return found
-
-    def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
-        report = billed_report(live, invoice)
-        if isinstance(report, PromiseReport):
-            answers = live.core.counts.answers
-            shares = [count / sum(answers) if sum(answers) else None for count in answers]
-            return promise_body(report, self.names, live.core.terms.prices, shares)
+    def unpromised_report(self, live: Any, report: Any) -> dict[str, Any]:
         prices, decided = report.prices.tolist(), sum(report.answers)
         shares = [count / decided if decided else None for count in report.answers]
         pairs = self.pairs(report, report.compared, prices, report.error_cost)
@@ -693,9 +692,8 @@ class AllocationKind(Kind):
 
     def make(self, seed: int, compiled: bool) -> Live:
         config = self.config
-        policy = {} if config.policy is None else {"policy": config.policy}
-        options = {**policy, **_options(config.options), "seed": seed, "compiled": compiled, "remember": 0}
-        return Allocator(self.names, config.budget, setting=config.setting, **options)
+        common = self.common(seed, compiled)
+        return Allocator(self.names, config.budget, setting=config.setting, **common)
 
     def named(self, live: Live) -> Live:
         """Return the object: it has its names already."""
@@ -763,22 +761,9 @@ def billed_report(live: Any, invoice: Invoice) -> Any:
     return dataclasses.replace(report, **news)
 
 
-def reprice(live: Any, prices: Any, given: dict[str, Any], names: list[str]) -> None:
-    """Continue with new prices, or with another promise."""
-    error, terms = given.get("error_cost"), live.core.terms
-    priced = prices is not None or error is not None
-    if priced and any(given.get(name) is not None for name in CHANGES):
-        raise Problem("invalid", "change the prices or the promise, one request for each")
-    if priced:
-        error = terms.error_cost if error is None and terms.promise is None else error
-        live.recost(terms.prices if prices is None else prices, error)
-    change(live, given, names)
-
-
 def unpromised(config: Any) -> dict[str, Any]:
     """Return what goes with a promise only, where it is given: the live object says so."""
-    names = ("reference", "sure", "groups", "shadow", "background", "self_check")
-    return {name: getattr(config, name) for name in names if getattr(config, name, None)}
+    return {name: getattr(config, name) for name in ("reference", *CHOICES) if getattr(config, name, None)}
 
 
 def same_output(output: Any, body: dict[str, Any]) -> bool:

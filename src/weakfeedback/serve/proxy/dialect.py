@@ -7,6 +7,7 @@ answer in its own words: `Completions` has little to do, `weakfeedback.serve.pro
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
@@ -17,6 +18,7 @@ from weakfeedback.plaintext import one_line
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.proxy.prices import Tokens
 from weakfeedback.serve.proxy.settings import FIELDS
+from weakfeedback.serve.proxy.stream import BrokenStream, chunks_of
 
 DONE = b"data: [DONE]\n\n"
 
@@ -83,13 +85,13 @@ class Piece:
     name: str = ""
 
 
-def pieces_of(chunk: dict[str, Any]) -> Iterator[Piece]:
-    """Return the pieces in a chunk of the first choice."""
+def pieces_of(chunk: dict[str, Any], refusal: str) -> Iterator[Piece]:
+    """Return the pieces in a chunk of the first choice; those of a refusal are of the kind ``refusal``."""
     for choice in chunk["choices"]:
         delta = choice.get("delta") or {}
         if choice.get("index", 0) != 0:
             continue
-        for kind, name in (("text", "content"), ("refusal", "refusal")):
+        for kind, name in (("text", "content"), (refusal, "refusal")):
             if delta.get(name):
                 yield Piece(kind, str(delta[name]))
         for call in delta.get("tool_calls") or ():
@@ -102,6 +104,55 @@ def finish_of(chunk: dict[str, Any]) -> str | None:
     """Return why the first choice ended, if a chunk says so."""
     found = [choice.get("finish_reason") for choice in chunk["choices"] if choice.get("index", 0) == 0]
     return next((str(reason) for reason in found if reason), None)
+
+
+class Translated(ABC):
+    """An answer in other words than chat's, as it grows block by block: of text, a refusal or a tool call each."""
+
+    with_usage = True
+    refusal = "refusal"  # the kind of its pieces
+
+    def __init__(self) -> None:
+        self._model, self._finish, self._begun = "", "stop", False
+        self._blocks: list[dict[str, Any]] = []
+        self._open: tuple[str, int] | None = None  # kind and index of the block under way
+        self._tools: set[int] = set()
+
+    def chunk(self, chunk: dict[str, Any], data: bytes | None = None) -> bytes:
+        """Return the events for a chunk."""
+        events = b""
+        if not self._begun:
+            self._begun, self._model = True, str(chunk.get("model") or "")
+            events += self._start()
+        for piece in pieces_of(chunk, self.refusal):
+            if self._open != (piece.kind, piece.index):
+                events += self._close()
+                if piece.kind == "tool" and piece.index in self._tools:
+                    raise BrokenStream("the upstream mixes its tool calls")
+                self._tools |= {piece.index} if piece.kind == "tool" else set()
+                events += self._begin(piece)
+                self._open = piece.kind, piece.index
+            events += self._add(piece)
+        self._finish = finish_of(chunk) or self._finish
+        return events
+
+    def _take(self, completion: dict[str, Any]) -> None:
+        """Grow by a whole answer at once."""
+        for chunk in chunks_of(completion, False):
+            self.chunk(chunk)
+        self._close()
+
+    @abstractmethod
+    def _start(self) -> bytes: ...
+
+    @abstractmethod
+    def _begin(self, piece: Piece) -> bytes: ...  # a block
+
+    @abstractmethod
+    def _add(self, piece: Piece) -> bytes: ...
+
+    @abstractmethod
+    def _close(self) -> bytes: ...  # the block under way, if there is one
 
 
 def named_event(name: str, data: dict[str, Any]) -> bytes:

@@ -9,18 +9,16 @@ import orjson
 
 from weakfeedback.serve.proxy.dialect import (
     Piece,
+    Translated,
     cut_error,
-    finish_of,
     named_event,
     not_spoken,
     objects,
-    pieces_of,
     refuse_fields,
     text,
     text_or_parts,
 )
 from weakfeedback.serve.proxy.prices import Tokens
-from weakfeedback.serve.proxy.stream import BrokenStream, chunks_of
 
 SAME = {"temperature", "top_p", "stream"}
 TRANSLATED = {"messages", "max_tokens", "metadata", "tools", "tool_choice", "service_tier"}
@@ -28,18 +26,15 @@ REASONS = {"length": "max_tokens", "tool_calls": "tool_use", "content_filter": "
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
-class Messages:
+class Messages(Translated):
     """One request of this protocol, and its answer as it grows."""
 
-    with_usage = True
+    refusal = "text"
 
     def __init__(self) -> None:
-        self._id, self._model, self._finish = "msg_" + secrets.token_hex(12), "", "stop"
-        self._content: list[dict[str, Any]] = []
-        self._open: tuple[str, int] | None = None  # kind and index of the block under way
-        self._tools: set[int] = set()
+        super().__init__()
+        self._id = "msg_" + secrets.token_hex(12)
         self._arguments = ""  # of the tool under way
-        self._begun = False
 
     # -- the request
 
@@ -78,21 +73,8 @@ class Messages:
 
     def whole(self, completion: dict[str, Any], tokens: Tokens, note: dict[str, Any]) -> dict[str, Any]:
         """Return the whole answer: what a stream of it adds up to."""
-        for chunk in chunks_of(completion, False):
-            self.chunk(chunk)
-        self._close()
+        self._take(completion)
         return {**self._message(tokens), "stop_reason": self._reason(), "weakfeedback": note}
-
-    def chunk(self, chunk: dict[str, Any], data: bytes | None = None) -> bytes:
-        """Return the events for a chunk."""
-        events = b""
-        if not self._begun:
-            self._begun, self._model = True, str(chunk.get("model") or "")
-            events += _event("message_start", message=self._message(Tokens()))
-        for piece in pieces_of(chunk):
-            events += self._add(piece)
-        self._finish = finish_of(chunk) or self._finish
-        return events
 
     def end(self, tokens: Tokens, note: dict[str, Any]) -> bytes:
         """Return the events that end the stream."""
@@ -115,49 +97,41 @@ class Messages:
             "type": "message",
             "role": "assistant",
             "model": self._model,
-            "content": self._content,
+            "content": self._blocks,
             "stop_reason": None,
             "stop_sequence": None,
             "usage": _usage(tokens),
         }
 
+    def _start(self) -> bytes:
+        return _event("message_start", message=self._message(Tokens()))
+
+    def _begin(self, piece: Piece) -> bytes:
+        block: dict[str, Any] = {"type": "text", "text": ""}
+        if piece.kind == "tool":
+            number, self._arguments = piece.id or f"toolu_{secrets.token_hex(8)}", ""
+            block = {"type": "tool_use", "id": number, "name": piece.name, "input": {}}
+        self._blocks.append(block)
+        return _event("content_block_start", index=len(self._blocks) - 1, content_block=block)
+
     def _add(self, piece: Piece) -> bytes:
-        events = b""
-        kind = "tool" if piece.kind == "tool" else "text"  # a refusal is a text here
-        if self._open != (kind, piece.index):
-            events += self._close() + self._begin(piece)
-            self._open = kind, piece.index
         delta = {"type": "text_delta", "text": piece.text}
-        if kind == "tool":
+        if piece.kind == "tool":
             self._arguments += piece.text
             delta = {"type": "input_json_delta", "partial_json": piece.text}
         else:
-            self._content[-1]["text"] += piece.text
-        if piece.text:
-            events += _event("content_block_delta", index=len(self._content) - 1, delta=delta)
-        return events
-
-    def _begin(self, piece: Piece) -> bytes:
-        """Begin a block of the content."""
-        block: dict[str, Any] = {"type": "text", "text": ""}
-        if piece.kind == "tool":
-            if piece.index in self._tools:
-                raise BrokenStream("the upstream mixes its tool calls")
-            self._tools.add(piece.index)
-            number, self._arguments = piece.id or f"toolu_{secrets.token_hex(8)}", ""
-            block = {"type": "tool_use", "id": number, "name": piece.name, "input": {}}
-        event = _event("content_block_start", index=len(self._content), content_block=block)
-        self._content.append(block)
-        return event
+            self._blocks[-1]["text"] += piece.text
+        if not piece.text:
+            return b""
+        return _event("content_block_delta", index=len(self._blocks) - 1, delta=delta)
 
     def _close(self) -> bytes:
-        """End the block under way."""
         if self._open is None:
             return b""
         if self._open[0] == "tool":
-            self._content[-1]["input"] = _arguments(self._arguments)
+            self._blocks[-1]["input"] = _arguments(self._arguments)
         self._open = None
-        return _event("content_block_stop", index=len(self._content) - 1)
+        return _event("content_block_stop", index=len(self._blocks) - 1)
 
 
 def _event(name: str, **fields: Any) -> bytes:

@@ -89,122 +89,96 @@ IN_MESSAGES = (
     },
 )
 ENTRY = {"id": "support", "object": "model", "created": 1794852245, "owned_by": "weakfeedback"}
+TEXT, NULL, LIST = {"type": "string"}, {"type": "null"}, {"type": "array", "items": {"type": "object"}}
 OBJECTS = {"type": "array", "minItems": 1, "items": {"type": "object"}}
-SCHEMAS: dict[str, Any] = {
-    "ChatRequest": {
+NOTED = {"$ref": REF.format("ChatNote")}
+
+
+def _object(
+    properties: dict[str, Any], required: str | None = None, words: str = "", closed: bool = False
+) -> dict[str, Any]:
+    """Return the schema of an object; all its properties are required, unless it is said which are."""
+    return {
         "type": "object",
-        "description": "As OpenAI's protocol has it. Fields that are not here are refused unless a stage allows them.",
-        "required": ["model", "messages"],
-        "properties": {
+        **({"description": words} if words else {}),
+        "required": list(properties) if required is None else required.split(),
+        "properties": properties,
+        **({"additionalProperties": False} if closed else {}),
+    }
+
+
+SCHEMAS: dict[str, Any] = {
+    "ChatRequest": _object(
+        {
             "model": {"type": "string", "description": "The name of a learner."},
             **{name: {} for name in sorted(FIELDS)},
             "messages": OBJECTS,
-            "stream": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
-            "n": {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 128}, {"type": "null"}]},
+            "stream": {"anyOf": [{"type": "boolean"}, NULL]},
+            "n": {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 128}, NULL]},
         },
-    },
-    "ChatAnswer": {
-        "type": "object",
-        "description": "As the model that answered gives it, and what is told of the decision.",
-        "required": ["choices", "weakfeedback"],
-        "properties": {"choices": OBJECTS, "weakfeedback": {"$ref": REF.format("ChatNote")}},
-    },
-    "ChatNote": {
-        "type": "object",
-        "required": ["stage", "decision", "cost"],
-        "properties": {
+        "model messages",
+        "As OpenAI's protocol has it. Fields that are not here are refused unless a stage allows them.",
+    ),
+    "ChatAnswer": _object(
+        {"choices": OBJECTS, "weakfeedback": NOTED},
+        words="As the model that answered gives it, and what is told of the decision.",
+    ),
+    "ChatNote": _object(
+        {
             "stage": {"type": "integer", "minimum": 0},
-            "decision": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "decision": {"anyOf": [{"type": "integer"}, NULL]},
             "cost": {"type": "number", "minimum": 0},
         },
-        "additionalProperties": False,
-    },
-    "ResponsesRequest": {
-        "type": "object",
-        "description": "As OpenAI's protocol has it, as far as chat goes; nothing is stored.",
-        "required": ["model", "input"],
-        "properties": {"model": {"type": "string"}, "input": {}},
-    },
-    "ResponsesAnswer": {
-        "type": "object",
-        "required": ["id", "object", "status", "output", "usage", "weakfeedback"],
-        "properties": {
+        closed=True,
+    ),
+    "ResponsesRequest": _object(
+        {"model": TEXT, "input": {}},
+        words="As OpenAI's protocol has it, as far as chat goes; nothing is stored.",
+    ),
+    "ResponsesAnswer": _object(
+        {
             "object": {"const": "response"},
             "status": {"enum": ["completed", "incomplete"]},
-            "output": {"type": "array", "items": {"type": "object"}},
-            "weakfeedback": {"$ref": REF.format("ChatNote")},
+            "output": LIST,
+            "weakfeedback": NOTED,
         },
-    },
-    "MessagesRequest": {
-        "type": "object",
-        "description": "As Anthropic's protocol has it, as far as chat goes.",
-        "required": ["model", "messages"],
-        "properties": {"model": {"type": "string"}, "messages": OBJECTS},
-    },
-    "MessagesAnswer": {
-        "type": "object",
-        "required": ["id", "type", "role", "content", "stop_reason", "usage", "weakfeedback"],
-        "properties": {
+        "id object status output usage weakfeedback",
+    ),
+    "MessagesRequest": _object(
+        {"model": TEXT, "messages": OBJECTS}, words="As Anthropic's protocol has it, as far as chat goes."
+    ),
+    "MessagesAnswer": _object(
+        {
             "type": {"const": "message"},
             "role": {"const": "assistant"},
-            "content": {"type": "array", "items": {"type": "object"}},
-            "weakfeedback": {"$ref": REF.format("ChatNote")},
+            "content": LIST,
+            "weakfeedback": NOTED,
         },
-    },
-    "MessagesError": {
-        "type": "object",
-        "required": ["type", "error"],
-        "properties": {
-            "type": {"const": "error"},
-            "error": {
-                "type": "object",
-                "required": ["type", "message", "code"],
-                "properties": {
-                    "type": {"type": "string"},
-                    "message": {"type": "string"},
-                    "code": {"type": "string"},
-                },
-            },
-        },
-        "additionalProperties": False,
-    },
-    "ChatError": {
-        "type": "object",
-        "required": ["error"],
-        "properties": {
-            "error": {
-                "type": "object",
-                "required": ["message", "type", "param", "code"],
-                "properties": {
-                    "message": {"type": "string"},
-                    "type": {"type": "string"},
-                    "param": {},
-                    "code": {},
-                },
-            }
-        },
-        "additionalProperties": False,
-    },
-    "ChatModel": {
-        "type": "object",
-        "required": ["id", "object", "created", "owned_by"],
-        "properties": {
+        "id type role content stop_reason usage weakfeedback",
+    ),
+    "MessagesError": _object(
+        {"type": {"const": "error"}, "error": _object({"type": TEXT, "message": TEXT, "code": TEXT})},
+        closed=True,
+    ),
+    "ChatError": _object(
+        {"error": _object({"message": TEXT, "type": TEXT, "param": {}, "code": {}})}, closed=True
+    ),
+    "ChatModel": _object(
+        {
             "id": {"type": "string", "pattern": NAME},
             "object": {"const": "model"},
             "created": {"type": "integer"},
-            "owned_by": {"type": "string"},
+            "owned_by": TEXT,
         },
-        "additionalProperties": False,
-    },
-    "ChatModels": {
-        "type": "object",
-        "required": ["object", "data"],
-        "properties": {
+        closed=True,
+    ),
+    "ChatModels": _object(
+        {
             "object": {"const": "list"},
             "data": {"type": "array", "items": {"$ref": REF.format("ChatModel")}},
         },
-        "additionalProperties": False,
-    },
+        closed=True,
+    ),
 }
 
 

@@ -8,18 +8,16 @@ from typing import Any
 
 from weakfeedback.serve.proxy.dialect import (
     Piece,
+    Translated,
     cut_error,
-    finish_of,
     named_event,
     not_spoken,
     objects,
-    pieces_of,
     refuse_fields,
     text,
     text_or_parts,
 )
 from weakfeedback.serve.proxy.prices import Tokens
-from weakfeedback.serve.proxy.stream import BrokenStream, chunks_of
 
 SAME = {"temperature", "top_p", "parallel_tool_calls", "metadata", "user", "service_tier", "stream"}
 TRANSLATED = {"tools", "tool_choice"}
@@ -40,18 +38,13 @@ ALONE: dict[str, tuple[tuple[Any, ...], str]] = {
 }
 
 
-class Responses:
+class Responses(Translated):
     """One request of this protocol, and its answer as it grows."""
 
-    with_usage = True
-
     def __init__(self) -> None:
+        super().__init__()
         self._id, self._created, self._number = "resp_" + secrets.token_hex(12), int(time()), 0
         self._asked: dict[str, Any] = {}
-        self._model, self._finish = "", "stop"
-        self._output: list[dict[str, Any]] = []
-        self._open: tuple[str, int] | None = None  # kind and index of the item under way
-        self._tools: set[int] = set()
 
     # -- the request
 
@@ -97,22 +90,8 @@ class Responses:
 
     def whole(self, completion: dict[str, Any], tokens: Tokens, note: dict[str, Any]) -> dict[str, Any]:
         """Return the whole answer: what a stream of it ends with."""
-        for chunk in chunks_of(completion, False):
-            self.chunk(chunk)
-        self._close()
+        self._take(completion)
         return self._response(self._status(), tokens, note)
-
-    def chunk(self, chunk: dict[str, Any], data: bytes | None = None) -> bytes:
-        """Return the events for a chunk."""
-        events = b""
-        if not self._number:
-            self._model = str(chunk.get("model") or "")
-            for name in ("response.created", "response.in_progress"):
-                events += self._event(name, response=self._response("in_progress"))
-        for piece in pieces_of(chunk):
-            events += self._add(piece)
-        self._finish = finish_of(chunk) or self._finish
-        return events
 
     def end(self, tokens: Tokens, note: dict[str, Any]) -> bytes:
         """Return the events that end the stream."""
@@ -133,39 +112,33 @@ class Responses:
     def _status(self) -> str:
         return "incomplete" if self._finish in ("length", "content_filter") else "completed"
 
+    def _start(self) -> bytes:
+        names = ("response.created", "response.in_progress")
+        return b"".join(self._event(name, response=self._response("in_progress")) for name in names)
+
     def _add(self, piece: Piece) -> bytes:
-        events = b""
-        if self._open != (piece.kind, piece.index):
-            events += self._close() + self._begin(piece)
-        at, item = len(self._output) - 1, self._output[-1]
+        at, item = len(self._blocks) - 1, self._blocks[-1]
         where = {"item_id": item["id"], "output_index": at}
         if piece.kind == "tool":
             item["arguments"] += piece.text
-            if piece.text:
-                events += self._event("response.function_call_arguments.delta", **where, delta=piece.text)
-            return events
+            if not piece.text:
+                return b""
+            return self._event("response.function_call_arguments.delta", **where, delta=piece.text)
         part = item["content"][0]
         part["text" if piece.kind == "text" else "refusal"] += piece.text
         name = "output_text" if piece.kind == "text" else "refusal"
         more: dict[str, Any] = {"logprobs": []} if piece.kind == "text" else {}
-        return events + self._event(
-            f"response.{name}.delta", **where, content_index=0, delta=piece.text, **more
-        )
+        return self._event(f"response.{name}.delta", **where, content_index=0, delta=piece.text, **more)
 
     def _begin(self, piece: Piece) -> bytes:
-        """Begin an item of the output."""
-        self._open = piece.kind, piece.index
-        number, at = secrets.token_hex(8), len(self._output)
+        number, at = secrets.token_hex(8), len(self._blocks)
         if piece.kind == "tool":
-            if piece.index in self._tools:
-                raise BrokenStream("the upstream mixes its tool calls")
-            self._tools.add(piece.index)
             call = {"call_id": piece.id or f"call_{number}", "name": piece.name, "arguments": ""}
             item: dict[str, Any] = {"id": f"fc_{number}", "type": "function_call", **call}
         else:
             item = {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": []}
         item["status"] = "in_progress"
-        self._output.append(item)
+        self._blocks.append(item)
         events = self._event("response.output_item.added", output_index=at, item=item)
         if piece.kind == "tool":
             return events
@@ -179,11 +152,10 @@ class Responses:
         return events
 
     def _close(self) -> bytes:
-        """End the item under way."""
         if self._open is None:
             return b""
         kind, self._open = self._open[0], None
-        at, item = len(self._output) - 1, self._output[-1]
+        at, item = len(self._blocks) - 1, self._blocks[-1]
         item["status"] = "completed"
         where = {"item_id": item["id"], "output_index": at}
         if kind == "tool":
@@ -210,7 +182,7 @@ class Responses:
             "error": None,
             "incomplete_details": {"reason": reason} if status == "incomplete" else None,
             "model": self._model,
-            "output": self._output,
+            "output": self._blocks,
             "parallel_tool_calls": asked.get("parallel_tool_calls") is not False,
             "tool_choice": asked.get("tool_choice") or "auto",
             "tools": asked.get("tools") or [],
