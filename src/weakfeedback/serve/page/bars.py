@@ -67,13 +67,8 @@ def bars_of(watch: Activity, length: int, step: int, now: int, created: int) -> 
         "made": f"made on {_moment(created)}" if before > 0.0 else "",
         "late": before > 0.6,  # the words stand to the left of the line
         "legend": [
-            {
-                "name": name,
-                "stage": k % 8,
-                "count": count(sums[k]),
-                "share": share(sums[k] / total if total else None),
-            }
-            for k, name in enumerate(watch.names)
+            {"name": name, "count": count(part), "share": share(part / total if total else None)}
+            for name, part in zip(watch.names, sums)
         ],
         "total": count(total),
         "words": f"{count(total)} answers: "

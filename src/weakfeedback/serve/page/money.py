@@ -51,12 +51,17 @@ def fixed(value: float, decimals: int) -> str:
     return (MINUS if value < 0.0 and text.strip("0.,") else "") + text
 
 
+def has_spent(report: dict[str, Any], watch: Activity) -> bool:
+    """Whether there is money to speak of: not of an allocation, nor before the first decision."""
+    told = report.get("saved") is not None and report.get("spent") is not None
+    return told and watch.kind != "allocation" and bool(watch.decided)
+
+
 def headline(report: dict[str, Any], watch: Activity, other: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the sentence that a manager can repeat; None while nothing was spent, and for an allocation."""
-    saved = report.get("saved")
-    if watch.kind == "allocation" or saved is None or not watch.decided or report.get("spent") is None:
+    if not has_spent(report, watch):
         return None
-    spent, gain, currency = report["spent"], saved["amount"], report["currency"]
+    spent, gain, currency = report["spent"], report["saved"]["amount"], report["currency"]
     base, sums = watch.names[watch.baseline], sums_of(spent, gain)
     unit = f" {currency}" if currency else ""
     instead = f"instead of {sums.alone}{unit}"
@@ -124,8 +129,7 @@ def other_side(report: dict[str, Any], watch: Activity, invoice: Invoice) -> dic
     None before the first decision, and for an allocation. Where which requests are compared depends on the requests,
     nothing is known.
     """
-    saved = report.get("saved")
-    if watch.kind == "allocation" or saved is None or not watch.decided or report.get("spent") is None:
+    if not has_spent(report, watch):
         return None
     base, currency = watch.baseline, report["currency"]
     kept = report.get("promise")  # which knows it from its coins, whatever the models do
@@ -144,7 +148,7 @@ def other_side(report: dict[str, Any], watch: Activity, invoice: Invoice) -> dic
             tuple(item["pair"]): (item["comparisons"], item["share"] * item["comparisons"]) for item in items
         }
         total, found = sum(answers), differing(answers, base, rates)
-    gain, error = saved["amount"], report["details"].get("error_cost")
+    gain, error = report["saved"]["amount"], report["details"].get("error_cost")
     told |= {
         "promised": kept is not None,
         "nothing": found.high == 0.0,

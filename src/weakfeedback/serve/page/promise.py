@@ -16,6 +16,7 @@ from weakfeedback.serve.page.words import amount, count, share
 SCALE = 0.1  # a gauge shows at least this share of the answers
 NEAR = 0.9  # of what may differ: a group is near the line
 NUMERALS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+SUMS = ("requests", "cheap", "differ", "differ_at_most", "saved", "reference_alone")  # of all groups
 STATES = {  # class of the badge, words
     "learning": ("learning", "learning"),
     "kept": ("kept", "kept"),
@@ -159,22 +160,15 @@ def groups_of(found: PromiseReport, currency: str | None) -> dict[str, Any] | No
     decimals, parts = decimals_of(found.spent), [one["spent"] for one in groups.values()]
     more = found.spent - sum(parts)  # of no group: second calls of the reference, models that are gone
     *spent, other = added_up([*parts, more if abs(more) > 1e-9 * found.spent else 0.0], decimals)
-    rows = [_group(name, one, eps, money) for (name, one), money in zip(groups.items(), spent)]
-    total = {
-        "requests": found.requests,
-        "cheap": found.cheap,
-        "differ": found.differ,
-        "differ_at_most": found.differ_at_most,
-        "saved": found.saved,
-        "reference_alone": found.reference_alone,
-    }
     return {
         "each": each,
         "unit": currency or "money",
         "eps": "" if eps is None else share(eps),
-        "rows": rows,
+        "rows": [_group(name, one, eps, money) for (name, one), money in zip(groups.items(), spent)],
         "other": other if other.strip("0.,") else "",
-        "all": _group("all", total, eps, fixed(found.spent, decimals)),
+        "all": _group(
+            "all", {name: getattr(found, name) for name in SUMS}, eps, fixed(found.spent, decimals)
+        ),
         "near": _near(groups, eps) if eps is not None else "",
         "words": "The promise holds for every group."
         if each
@@ -183,22 +177,8 @@ def groups_of(found: PromiseReport, currency: str | None) -> dict[str, Any] | No
 
 
 def _group(name: str, one: dict[str, Any], eps: float | None, money: str) -> dict[str, Any]:
-    alone, bound = one["reference_alone"], one.get("differ_at_most")
-    return {
-        "name": name,
-        "requests": count(one["requests"]),
-        "cheap": share(one["cheap"]),
-        "differ": share(one["differ"]),
-        "at_most": "too few" if bound is None else share(bound),
-        "gauge": gauge(one["differ"], None, eps),
-        "spent": money,
-        "saved": share(one["saved"] / alone) if alone > 0.0 and one["saved"] >= 0.0 else _loss(one),
-    }
-
-
-def _loss(one: dict[str, Any]) -> str:
-    alone = one["reference_alone"]
-    return f"\N{MINUS SIGN}{share(-one['saved'] / alone)}" if alone > 0.0 else "\N{EN DASH}"
+    place = gauge(one["differ"], None, eps)
+    return {**one, "name": name, "requests": count(one["requests"]), "gauge": place, "spent": money}
 
 
 def _near(groups: dict[str, dict[str, Any]], eps: float) -> str:
@@ -239,14 +219,7 @@ def offers_of(
     across: Callable[[float], float] = lambda x: round(100.0 * (x - left) / (1.0 - left), 2)  # noqa: E731
     down: Callable[[float], float] = lambda y: round(100.0 - 100.0 * min(y, top) / top, 2)  # noqa: E731
     points = [
-        {
-            "agree": f"{offer:g}",
-            "x": across(x),
-            "y": down(y),
-            "same": share(x),
-            "money": share(y),
-            "now": offer == agree,
-        }
+        {"agree": f"{offer:g}", "x": across(x), "y": down(y), "same": x, "money": y, "now": offer == agree}
         for offer, x, y in curve
     ]
     return {

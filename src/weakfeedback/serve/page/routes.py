@@ -202,7 +202,6 @@ class Page:
         if passed >= 1.0:
             rate = (service.commits - commits) / passed
             self._rate = time.monotonic(), service.commits, rate
-        full = service.options.durability == "full"
         alarmed = [
             name for name, one in sorted(service.learners.items()) if view.alarms_of(watch_of(one), now)
         ]
@@ -215,12 +214,8 @@ class Page:
             "state_words": LIVE_STATES.get(service.state, "")
             if service.sharing is None
             else service.sharing.words(),
-            "full": full,
-            "durability_words": "on disk before it is answered"
-            if full
-            else "survives kill -9, not a loss of power",
-            "learners": count(len(service.learners)),
-            "noun": "learner" if len(service.learners) == 1 else "learners",
+            "full": service.options.durability == "full",
+            "learners": len(service.learners),
             "commits": f"{rate:.1f}",
             "snapshot": "none yet" if snapshot is None else ago(int(snapshot * 1e6)),
             "kept_out": [*service.kept_out.reasons()][:ALARMS],
@@ -376,15 +371,7 @@ class Page:
             request,
             "overview.html",
             here="overview",
-            tokens=[
-                {
-                    **one,
-                    "spent": f"{one['money']:.6g}",
-                    "now": f"{one['today']:.6g}",
-                    "until": (one["expires"] or "never").replace("T", " ")[:16],
-                }
-                for one in tokens_told(self.auth)
-            ],
+            tokens=tokens_told(self.auth),
             status=self.status(),
             sums=self.totals(),
             rows=rows,

@@ -14,7 +14,7 @@ from weakfeedback.plaintext import counted
 from weakfeedback.serve.activity import WATCHED, Activity
 from weakfeedback.serve.drift import Alarm
 from weakfeedback.serve.invoice import Invoice
-from weakfeedback.serve.page.money import MINUS, differing, headline, other_side, sums_of
+from weakfeedback.serve.page.money import MINUS, differing, has_spent, headline, other_side, sums_of
 from weakfeedback.serve.page.words import ago, amount, clock, count, duration, listed, moment, number, share
 
 KINDS = {
@@ -286,10 +286,10 @@ def _flow(report: dict[str, Any], watch: Activity) -> list[dict[str, Any]]:
 
 
 def _money(report: dict[str, Any], watch: Activity) -> dict[str, Any] | None:
-    saved = report.get("saved")
-    if watch.kind == "allocation" or saved is None or not watch.decided or report.get("spent") is None:
+    if not has_spent(report, watch):
         return None
-    currency, gain = report["currency"], saved["amount"]
+    saved, currency = report["saved"], report["currency"]
+    gain = saved["amount"]
     estimated = saved.get("estimated", True)
     sums, unit = sums_of(report["spent"], gain), f" {currency}" if currency else ""
     return {
