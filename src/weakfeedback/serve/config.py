@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
 
 from weakfeedback.environment import secret_in
 from weakfeedback.journal import Store, open_store
 from weakfeedback.serve.auth import LOOPBACK, SHORTEST, Token
 from weakfeedback.serve.limits import NAME, is_name
-from weakfeedback.serve.models import CONFIG, Problem
+from weakfeedback.serve.models import CONFIG, CONFIGS, CostsRequest, ModelPrice, ModelsRequest, Problem
 from weakfeedback.serve.wording import unlike
 from weakfeedback.toml import BadFile, Positive, Table, Text, Wrong, first_mistake, fitted, read_toml, whole
 from weakfeedback.validate import brief
@@ -271,22 +271,7 @@ def checked_learner(place: str, given: dict[str, Any]) -> Any:
     try:
         return CONFIG.validate_python(given)
     except ValidationError as error:
-        raise ConfigError(str(first_mistake(error, _model_of(given.get("kind")), place))) from None
-
-
-def _model_of(kind: Any) -> type[BaseModel] | None:
-    from weakfeedback.serve import models
-
-    for model in (
-        models.CascadeConfig,
-        models.ContextualConfig,
-        models.AdaptiveConfig,
-        models.RouterConfig,
-        models.AllocationConfig,
-    ):
-        if kind in (model.model_fields["kind"].annotation.__args__):  # type: ignore[union-attr]
-            return model
-    return None
+        raise ConfigError(str(first_mistake(error, CONFIGS.get(str(given.get("kind"))), place))) from None
 
 
 def opener(address: str) -> Callable[..., Store]:
@@ -324,8 +309,6 @@ async def settle(service: Any, learners: Iterable[tuple[str, Any]], file: str) -
 
 
 async def _compare(service: Any, known: Any, name: str, config: Any, file: str) -> None:
-    from weakfeedback.serve.models import CostsRequest
-
     wanted = config.model_dump(mode="json", exclude={"seed"})
     await _change_models(service, known, name, wanted, file)
     now = known.settings()
@@ -346,8 +329,6 @@ async def _compare(service: Any, known: Any, name: str, config: Any, file: str) 
 
 async def _change_models(service: Any, known: Any, name: str, wanted: dict[str, Any], file: str) -> None:
     """Add the models that a router has not, then remove those that it shall have no more."""
-    from weakfeedback.serve.models import CostsRequest, ModelPrice, ModelsRequest
-
     models = wanted.get("models")
     if models is None or wanted["kind"] != known.kind.name or models == known.kind.names:
         return

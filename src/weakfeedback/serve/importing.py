@@ -69,18 +69,20 @@ def _policy(body: dict[str, Any]) -> dict[str, Any]:
     return {"policy": core["policy"], "options": options}
 
 
-def _cascade(body: dict[str, Any], parts: Sequence[str] | None) -> dict[str, Any]:
+def _staged(body: dict[str, Any], parts: Sequence[str] | None) -> dict[str, Any]:
     costs = body["stage_costs"]
-    told = {"stages": _named(parts, None, len(costs)), "stage_costs": costs, "error_cost": body["error_cost"]}
+    return {"stages": _named(parts, None, len(costs)), "stage_costs": costs, "error_cost": body["error_cost"]}
+
+
+def _cascade(body: dict[str, Any], parts: Sequence[str] | None) -> dict[str, Any]:
+    told = {**_staged(body, parts), **_policy(body)}
     if "setting" in body:  # it decides after every answer
-        return {"kind": "adaptive", **told, **_policy(body)}
-    return {"kind": "cascade", **told, "label_price": body["purse"].get("price"), **_policy(body)}
+        return {"kind": "adaptive", **told}
+    return {"kind": "cascade", **told, "label_price": body["purse"].get("price")}
 
 
 def _contextual(body: dict[str, Any], parts: Sequence[str] | None) -> dict[str, Any]:
-    costs = body["stage_costs"]
-    told = {"stages": _named(parts, None, len(costs)), "stage_costs": costs, "error_cost": body["error_cost"]}
-    return {"kind": "contextual", **told, "keep": body["keep"], **_policy(body)}
+    return {"kind": "contextual", **_staged(body, parts), "keep": body["keep"], **_policy(body)}
 
 
 def _router(body: dict[str, Any], parts: Sequence[str] | None) -> dict[str, Any]:

@@ -312,11 +312,8 @@ def _money(amount: float) -> str:
 
 
 def _line_state(line: Line) -> dict[str, Any]:
-    return {name: _plain(getattr(line, name)) for name in Line.__slots__}
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Counter) else value
+    told = {name: getattr(line, name) for name in Line.__slots__}
+    return {**told, "outcomes": dict(line.outcomes)}
 
 
 def calls_of(bill: dict[str, Any]) -> list[BilledCall]:

@@ -292,6 +292,13 @@ LearnerConfig = Annotated[
     Field(discriminator="kind"),
 ]
 CONFIG: TypeAdapter[Any] = TypeAdapter(LearnerConfig)
+CONFIGS: dict[str, type[_Config]] = {
+    "cascade": CascadeConfig,
+    "contextual": ContextualConfig,
+    "adaptive": AdaptiveConfig,
+    "router": RouterConfig,
+    "allocation": AllocationConfig,
+}
 
 
 def stored_config(config: dict[str, Any], warnings: list[str], where: str) -> Any:

@@ -24,19 +24,15 @@ class UpstreamMetrics:
     def __init__(self, registry: CollectorRegistry, service: Service | None = None) -> None:
         self._service = service
         self._children: dict[Any, Any] = {}
-        self._seconds = Histogram(
-            f"{PREFIX}upstream_seconds",
-            "What an upstream call took.",
-            ("learner", "stage", "outcome"),
-            buckets=SECONDS,
-            registry=registry,
+
+        def histogram(name: str, words: str, *labels: str) -> Histogram:
+            return Histogram(f"{PREFIX}{name}", words, labels, buckets=SECONDS, registry=registry)
+
+        self._seconds = histogram(
+            "upstream_seconds", "What an upstream call took.", "learner", "stage", "outcome"
         )
-        self._first = Histogram(
-            f"{PREFIX}first_token_seconds",
-            "Until the first token of a stream.",
-            ("learner", "stage"),
-            buckets=SECONDS,
-            registry=registry,
+        self._first = histogram(
+            "first_token_seconds", "Until the first token of a stream.", "learner", "stage"
         )
         self._tokens = Counter(
             f"{PREFIX}upstream_tokens",
@@ -58,16 +54,10 @@ class UpstreamMetrics:
         self._child(self._seconds, learner, stage, outcome).observe(seconds)
         if first is not None:
             self._child(self._first, learner, stage).observe(first)
-        if tokens is not None:
-            for kind, count in (
-                ("input", tokens.input),
-                ("cached", tokens.cached),
-                ("output", tokens.output),
-            ):
-                if count:
-                    self._child(self._tokens, learner, stage, kind).inc(count)
-        if self._service is not None:
-            self._note(self._service, learner, stage, outcome, seconds, first)
+        for kind in ("input", "cached", "output"):
+            if count := getattr(tokens, kind, 0):
+                self._child(self._tokens, learner, stage, kind).inc(count)
+        self._note(learner, stage, outcome, seconds, first)
 
     def _child(self, family: Any, *labels: str) -> Any:
         known = self._children.get((family, labels))
@@ -75,29 +65,20 @@ class UpstreamMetrics:
             known = self._children[family, labels] = family.labels(*labels)
         return known
 
-    def _note(
-        self,
-        service: Service,
-        name: str,
-        stage: str,
-        outcome: str,
-        seconds: float,
-        first: float | None,
-    ) -> None:
+    def _note(self, name: str, stage: str, outcome: str, seconds: float, first: float | None) -> None:
         """Pass a call to the learner's observers that keep sums by minute."""
-        learner = service.learners.get(name)
-        if learner is None or stage not in learner.kind.names:
+        learner = None if self._service is None else self._service.learners.get(name)
+        if self._service is None or learner is None or stage not in learner.kind.names:
             return
-        k, at = learner.kind.names.index(stage), service.options.clock()
+        k, at = learner.kind.names.index(stage), self._service.options.clock()
         amounts = {f"calls_{k}": 1.0, f"seconds_{k}": seconds, f"errors_{k}": float(outcome not in GOOD)}
         if first is not None:
             amounts |= {f"streams_{k}": 1.0, f"first_{k}": first}
-        for observer in learner.observers.values():
-            note = getattr(observer, "note", None)
-            if note is not None:
-                for column, amount in amounts.items():
-                    if amount:
-                        note(at, column, amount)
+        notes = [one.note for one in learner.observers.values() if hasattr(one, "note")]
+        for note in notes:
+            for column, amount in amounts.items():
+                if amount:
+                    note(at, column, amount)
 
 
 def prices_expected(

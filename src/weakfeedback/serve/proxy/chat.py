@@ -167,16 +167,11 @@ class Proxy:
 
     async def models(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """List the learners, or show one: ``GET /v1/models`` and ``GET /v1/models/NAME``."""
-        reply = Reply(send)
         name = scope.get("path_params", {}).get("name")
-        if name is None:
-            direct = [
-                one.model for known in self.learners.values() if known.passthrough for one in known.stages
-            ]
-            entries = [self._entry(known) for known in dict.fromkeys([*self.learners, *direct])]
-            await reply.whole(200, {"object": "list", "data": entries}, {})
-        else:
-            await reply.whole(200, self._entry(name), {})
+        direct = [one.model for known in self.learners.values() if known.passthrough for one in known.stages]
+        names = dict.fromkeys([*self.learners, *direct])
+        listed = {"object": "list", "data": [self._entry(known) for known in names]}
+        await Reply(send).whole(listed if name is None else self._entry(name), {})
 
     def _entry(self, name: str) -> dict[str, Any]:
         settings, stage = learner_of(name, self.learners)
@@ -410,10 +405,8 @@ class Proxy:
         """Note the risk of the answer that goes out, where a share is promised."""
         settings = round.asked.settings
         if settings.promises and round.ruling is not None:
-            known = (
-                None if stage == settings.reference else self._decider.risk(settings.name, round.ruling.id)
-            )
-            round.risk = 0.0 if stage == settings.reference else known
+            is_own = stage == settings.reference
+            round.risk = 0.0 if is_own else self._decider.risk(settings.name, round.ruling.id)
 
     async def _wait_stored(self, round: Round) -> None:
         """Wait until the decision is on disk; the calls run meanwhile. If it is not stored, nothing is learned."""
@@ -441,7 +434,7 @@ class Proxy:
         tokens = call.tokens or Tokens()
         if not asked.stream:
             round.delivered = stage
-            await reply.whole(200, asked.dialect.whole(shown, tokens, note), headers)
+            await reply.whole(asked.dialect.whole(shown, tokens, note), headers)
             return
         await reply.stream(headers)
         for chunk in chunks_of(shown, asked.with_usage):
@@ -701,20 +694,15 @@ class Proxy:
         """Account for a request answered without a decision of its own; otherwise the decision accounts for it."""
         if round.ruling is not None and not round.ruling.repeated:
             return
-        try:
+        with contextlib.suppress(Unavailable):
             await self._decider.serve(round.asked.settings.name, stage, round.spending())
-        except Unavailable:
-            return
 
     # -- bills
 
     async def _bill_answer(self, round: Round, call: Call) -> None:
         """Store what an answer cost before the client has it, even if it leaves meanwhile."""
         round.answer = call
-        task = asyncio.create_task(self._bill(round, "answered"))
-        self._background.add(task)
-        task.add_done_callback(self._report_end)
-        await asyncio.shield(task)
+        await asyncio.shield(self._spawn(self._bill(round, "answered")))
 
     async def _bill(self, round: Round, end: str | None = None, judge: float = 0.0) -> None:
         """Store the calls that have ended since the last bill; ``end`` says how the request ended."""
@@ -776,16 +764,15 @@ class Proxy:
             await self._decider.move(name, conversation, stage)
 
     async def _recost(self, name: str, prices: list[float]) -> None:
-        try:
+        with contextlib.suppress(Unavailable):
             await self._decider.recost(name, prices)
-        except Unavailable:
-            return
-        self._books[name].prices.accept(prices)
+            self._books[name].prices.accept(prices)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._report_end)
+        return task
 
     def _report_end(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)

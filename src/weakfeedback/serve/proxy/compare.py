@@ -180,16 +180,11 @@ class Comparator:
                 return Comparison(None, far, self._digest(answers))
             case "embedding":
                 return await self._embed(answers)
-            case "judge":
+            case _:
                 partition = Partition(self)
                 for answer in answers:
                     await partition.add(answer)
                 return Comparison(tuple(partition.classes), None, self._digest(answers), partition.cost)
-            case _:
-                partition = Partition(self)
-                for answer in answers:
-                    partition.add_label(self.label(answer))
-                return Comparison(tuple(partition.classes), None, self._digest(answers))
 
     async def _embed(self, answers: Sequence[ModelAnswer]) -> Comparison:
         if self.embed is None:

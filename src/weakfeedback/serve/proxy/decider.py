@@ -117,11 +117,7 @@ class Decider:
 
     async def tell_failed(self, learner: str, id: int, stage: int) -> NextStage:
         """Tell that the requested stage gave no answer; for a promise, whose reference answers then."""
-        given = TellRequest(output=None, failed=True, stage=stage)
-        found = await self._ask(self._service.tell(learner, id, given))
-        if found is None:
-            raise Unavailable(f"decision {id} has ended")
-        return NextStage(id, found["stage"])
+        return await self._tell(learner, id, TellRequest(output=None, failed=True, stage=stage))
 
     async def unseen(self, learner: str, group: str | None) -> bool:
         """Count an answer that nobody can compare with the reference, which failed; whether it may go out."""
@@ -146,7 +142,9 @@ class Decider:
         self, learner: str, id: int, stage: int, label: int, score: float | None, cost: float
     ) -> NextStage:
         """Tell the answer of the requested stage: its class of equal answers, its score and its price."""
-        given = TellRequest(output=label, stage=stage, score=score, cost=cost)
+        return await self._tell(learner, id, TellRequest(output=label, stage=stage, score=score, cost=cost))
+
+    async def _tell(self, learner: str, id: int, given: TellRequest) -> NextStage:
         found = await self._ask(self._service.tell(learner, id, given))
         if found is None:
             raise Unavailable(f"decision {id} has ended")
@@ -206,11 +204,7 @@ class Decider:
 
     def held(self, learner: str, conversation: str) -> int | None:
         """Return the stage that a conversation is on, None if it is not known."""
-        try:
-            live: Any = self._service.learner(learner).live
-        except Problem as problem:
-            raise Unavailable(problem.detail) from None
-        found: int | None = live.model_of(conversation)
+        found: int | None = self._live(learner).model_of(conversation)
         return found
 
     async def move(self, learner: str, conversation: str, stage: int) -> None:
@@ -220,12 +214,15 @@ class Decider:
     def settled(self, learner: str) -> int:
         """Return the stage that the learner trusts now."""
         try:
-            live: Any = self._service.learner(learner).live
-            return int(live.settled())
-        except Problem as problem:
-            raise Unavailable(problem.detail) from None
+            return int(self._live(learner).settled())
         except ValueError as error:  # the learner trusts no single stage
             raise Unavailable(str(error)) from None
+
+    def _live(self, learner: str) -> Any:
+        try:
+            return self._service.learner(learner).live
+        except Problem as problem:
+            raise Unavailable(problem.detail) from None
 
     async def _ask(self, work: Awaitable[Any]) -> Any:
         try:

@@ -17,30 +17,30 @@ class Reply:
     def __init__(self, send: Send) -> None:
         self._send = send
 
-    async def whole(self, status: int, body: Any, headers: Mapping[str, str]) -> None:
+    async def whole(self, body: Any, headers: Mapping[str, str]) -> None:
         """Send a JSON body."""
         data = orjson.dumps(body)
-        found = {"content-type": "application/json", "content-length": str(len(data)), **headers}
-        await self._start(status, found)
-        await self._send({"type": "http.response.body", "body": data})
+        kind = {"content-type": "application/json", "content-length": str(len(data))}
+        await self._start({**kind, **headers})
+        await self.end(data)
 
     async def stream(self, headers: Mapping[str, str]) -> None:
         """Begin a stream of events."""
         kind = {"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
-        await self._start(200, {**kind, **headers})
+        await self._start({**kind, **headers})
 
     async def piece(self, data: bytes) -> None:
         """Send a piece of a stream."""
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    async def end(self, data: bytes = b"") -> None:
-        """Send the last piece of a stream."""
+    async def end(self, data: bytes) -> None:
+        """Send the last piece."""
         await self._send({"type": "http.response.body", "body": data})
 
-    async def _start(self, status: int, headers: Mapping[str, str]) -> None:
+    async def _start(self, headers: Mapping[str, str]) -> None:
         pairs = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         pairs.append((b"cache-control", b"no-store"))
-        await self._send({"type": "http.response.start", "status": status, "headers": pairs})
+        await self._send({"type": "http.response.start", "status": 200, "headers": pairs})
 
 
 async def until_left(receive: Receive) -> None:

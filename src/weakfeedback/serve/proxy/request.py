@@ -69,8 +69,7 @@ def read_request(
     stream = _flag(body, "stream")
     options = body.pop("stream_options", None)
     if options is not None and (not isinstance(options, dict) or set(options) - {"include_usage"}):
-        words = "stream_options must be an object with include_usage"
-        raise Problem("bad_value", words, field="stream_options")
+        raise _wrong("stream_options", "an object with include_usage")
     with_usage = stream and (dialect.with_usage or (options is not None and _flag(options, "include_usage")))
     characters = characters_of([body.get("messages"), body.get("tools"), body.get("response_format")])
     return Asked(
@@ -120,16 +119,20 @@ def _check_fields(body: dict[str, Any], settings: ProxySettings) -> None:
         or not messages
         or not all(isinstance(entry, dict) for entry in messages)
     ):
-        raise Problem("bad_value", "messages must be a list of messages", field="messages")
+        raise _wrong("messages", "a list of messages")
     n = body.get("n")
     if n is not None and (type(n) is not int or not 1 <= n <= 128):
-        raise Problem("bad_value", "n must be an integer from 1 to 128", field="n")
+        raise _wrong("n", "an integer from 1 to 128")
+
+
+def _wrong(name: str, allowed: str) -> Problem:
+    return Problem("bad_value", f"{name} must be {allowed}", field=name)
 
 
 def _flag(table: dict[str, Any], name: str) -> bool:
     value = table.pop(name, False)
     if value is not None and not isinstance(value, bool):
-        raise Problem("bad_value", f"{name} must be true or false", field=name)
+        raise _wrong(name, "true or false")
     return bool(value)
 
 
@@ -141,23 +144,21 @@ def _forced(headers: Mapping[str, str], settings: ProxySettings) -> int | None:
     if value in names:
         return names.index(value)
     if not re.fullmatch(r"\d{1,2}", value) or int(value) >= len(names):
-        allowed = f"0 to {len(names) - 1} or a name"
-        raise Problem("bad_value", f"x-weakfeedback-stage must be {allowed}", field="x-weakfeedback-stage")
+        raise _wrong("x-weakfeedback-stage", f"0 to {len(names) - 1} or a name")
     return int(value)
 
 
 def _learns(headers: Mapping[str, str]) -> bool:
     value = headers.get("x-weakfeedback-learn", "yes").lower()
     if value not in ("yes", "no"):
-        raise Problem("bad_value", "x-weakfeedback-learn must be yes or no", field="x-weakfeedback-learn")
+        raise _wrong("x-weakfeedback-learn", "yes or no")
     return value == "yes"
 
 
 def _key(headers: Mapping[str, str]) -> str | None:
     key = headers.get("idempotency-key")
     if key is not None and not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
-        allowed = f"1 to {LONGEST_KEY} printable characters"
-        raise Problem("bad_value", f"Idempotency-Key must be {allowed}", field="Idempotency-Key")
+        raise _wrong("Idempotency-Key", f"1 to {LONGEST_KEY} printable characters")
     return key
 
 
@@ -167,8 +168,7 @@ def _group(headers: Mapping[str, str], settings: ProxySettings) -> str | None:
     if value is None or not settings.promises:
         return None
     if not 1 <= len(value) <= LONGEST_KEY or not value.isprintable():
-        words = f"x-weakfeedback-group must be 1 to {LONGEST_KEY} printable characters"
-        raise Problem("bad_value", words, field="x-weakfeedback-group")
+        raise _wrong("x-weakfeedback-group", f"1 to {LONGEST_KEY} printable characters")
     return value
 
 
@@ -261,7 +261,6 @@ def _texts(messages: list[Any]) -> str:
 
 
 def _header_numbers(value: str | None, size: int) -> list[float]:
-    allowed = f"a JSON list of {size} numbers from -1 to 1"
     try:
         found = orjson.loads(value or "")
     except orjson.JSONDecodeError:
@@ -270,7 +269,5 @@ def _header_numbers(value: str | None, size: int) -> list[float]:
     if not fine or not all(
         isinstance(x, (int, float)) and not isinstance(x, bool) and -1 <= x <= 1 for x in found
     ):
-        raise Problem(
-            "bad_value", f"x-weakfeedback-context must be {allowed}", field="x-weakfeedback-context"
-        )
+        raise _wrong("x-weakfeedback-context", f"a JSON list of {size} numbers from -1 to 1")
     return [float(x) for x in found]

@@ -9,7 +9,7 @@ import random
 import re
 import socket
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -186,49 +186,43 @@ class Upstream:
 
         ``failed`` is called with the outcome of every attempt that is retried.
         """
-        sent = orjson.dumps(body)
-        with self._span(path, body) as span:
-            for attempt in range(self.settings.retries + 1):
-                try:
-                    found = await self._ask_once(path, sent)
-                except UpstreamFailed as error:
-                    await self._before_repetition(error, attempt, failed)
-                else:
-                    span.take(found)
-                    span.end()
-                    return found
-        raise AssertionError("the last repetition raises")
+        found: dict[str, Any] = await self._repeat(path, body, failed, self._ask_once)
+        return found
 
     async def open(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> Events:
         """Return the events of a streamed call once its first chunk has arrived; UpstreamFailed if it fails before."""
-        sent = orjson.dumps(body)
+        found: Events = await self._repeat(path, body, failed, self._open_once)
+        return found
+
+    async def _repeat(
+        self,
+        path: str,
+        body: dict[str, Any],
+        failed: Callable[[str], None],
+        once: Callable[[str, bytes, Span], Awaitable[Any]],
+    ) -> Any:
+        """Call once, and again while that may help."""
+        sent, attempt = orjson.dumps(body), 0
         with self._span(path, body) as span:
-            for attempt in range(self.settings.retries + 1):
+            while True:
                 try:
-                    return await self._open_once(path, sent, span)
+                    return await once(path, sent, span)
                 except UpstreamFailed as error:
-                    await self._before_repetition(error, attempt, failed)
-        raise AssertionError("the last repetition raises")
+                    wait = error.wait
+                    too_long = wait is not None and wait > LONGEST_WAIT
+                    if not error.again or attempt >= self.settings.retries or too_long:
+                        raise
+                    failed(error.outcome)
+                back_off = BACK_OFF * 2**attempt * (0.5 + self._jitter())
+                await asyncio.sleep(back_off if wait is None else wait)
+                attempt += 1
 
     def _span(self, path: str, body: dict[str, Any]) -> Span:
         if self._telemetry is None:
             return NoSpan()
         return self._telemetry.call(self.settings.name, self.settings.url, path, body)
 
-    async def _before_repetition(
-        self, error: UpstreamFailed, attempt: int, failed: Callable[[str], None]
-    ) -> None:
-        """Wait if the call can be retried, otherwise raise."""
-        too_long = error.wait is not None and error.wait > LONGEST_WAIT
-        if not error.again or attempt >= self.settings.retries or too_long:
-            raise error
-        failed(error.outcome)
-        if error.wait is not None:
-            await asyncio.sleep(error.wait)
-        else:
-            await asyncio.sleep(BACK_OFF * 2**attempt * (0.5 + self._jitter()))
-
-    async def _ask_once(self, path: str, sent: bytes) -> dict[str, Any]:
+    async def _ask_once(self, path: str, sent: bytes, span: Span) -> dict[str, Any]:
         try:
             response = await self._post(path, sent, self.settings.timeouts.total)
             try:
@@ -250,6 +244,8 @@ class Upstream:
             raise UpstreamFailed("malformed", again=True) from None
         if not isinstance(found, dict) or is_deep(text, found):
             raise UpstreamFailed("malformed", again=True)
+        span.take(found)
+        span.end()
         return found
 
     async def _open_once(self, path: str, sent: bytes, span: Span) -> Events:
