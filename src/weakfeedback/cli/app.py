@@ -354,7 +354,7 @@ def _tell(results: Any, folder: Path, paths: list[Path], json: bool) -> None:
     if json:
         print_json(found)
     else:
-        (listing.show_sweep if swept else listing.show_outcome)(found, console())
+        listing.show_outcome(found, console())
 
 
 @app.command()

@@ -274,22 +274,19 @@ def _summarise_results(results: Results) -> dict[str, Any]:
 
 
 def show_outcome(found: dict[str, Any], console: Console) -> None:
-    """Print what a run measured and wrote."""
-    shown = table(found["title"] or str(found["results"]), "policy", *NUMBERS)
-    for row in found["final"]:
-        shown.add_row(row["policy"], *_numbers(row))
-    console.print(shown)
-    _show_rest(f"{counted(found['horizon'], 'round')}, ", found["replications"], found, console)
-
-
-def show_sweep(found: dict[str, Any], console: Console) -> None:
-    """Print what a run with a sweep measured and wrote."""
-    shown = table(found["title"] or str(found["results"]), found["swept"], "policy", *NUMBERS)
-    for run in found["runs"]:
+    """Print what a run, or one with a sweep, measured and wrote."""
+    swept, runs = [found["swept"]] if "swept" in found else [], found.get("runs", [found])
+    shown = table(found["title"] or str(found["results"]), *swept, "policy", *NUMBERS)
+    for run in runs:
         for row in run["final"]:
-            shown.add_row(run["value"], row["policy"], *_numbers(row))
+            shown.add_row(*([run["value"]] if swept else []), row["policy"], *_numbers(row))
     console.print(shown)
-    _show_rest("", found["runs"][0]["replications"], found, console)
+    rounds = "" if swept else f"{counted(found['horizon'], 'round')}, "
+    console.print(f"{rounds}{counted(runs[0]['replications'], 'replication')}, seed {found['seed']}")
+    for name, path in (("page", found["page"]), ("rows", found["results"])):
+        console.print(f"  {name:<8}{path}", markup=False)
+    for path in found["figures"]:
+        console.print(f"  figure  {path}", markup=False)
 
 
 def _numbers(row: dict[str, Any]) -> tuple[str, str]:
@@ -297,14 +294,6 @@ def _numbers(row: dict[str, Any]) -> tuple[str, str]:
 
     interval = f"{number(row['low'])} to {number(row['high'])}" if row["replications"] > 1 else "–"
     return number(row["mean"]), interval
-
-
-def _show_rest(rounds: str, replications: int, found: dict[str, Any], console: Console) -> None:
-    console.print(f"{rounds}{counted(replications, 'replication')}, seed {found['seed']}")
-    for name, path in (("page", found["page"]), ("rows", found["results"])):
-        console.print(f"  {name:<8}{path}", markup=False)
-    for path in found["figures"]:
-        console.print(f"  figure  {path}", markup=False)
 
 
 def table(title: str, *columns: str) -> Table:

@@ -34,6 +34,7 @@ from weakfeedback.serve.models import (
     ModelsRequest,
     Problem,
     TellRequest,
+    wrong,
 )
 from weakfeedback.serve.outputs import LabelComparator, differ
 from weakfeedback.serve.promised import (
@@ -71,13 +72,13 @@ class Kind:
         self.config = config
         self.names = list[str](getattr(config, self._parts))
         if len(self.names) > STAGES_LIMIT:
-            raise Problem(
+            raise wrong(
+                self._parts,
+                f"must be at most {STAGES_LIMIT} in number, got {len(self.names)}",
                 "too_many_stages",
-                f"{self._parts} must be at most {STAGES_LIMIT} in number, got {len(self.names)}",
-                field=self._parts,
             )
         if len(set(self.names)) != len(self.names):
-            raise Problem("invalid", f"{self._parts} must have different names", field=self._parts)
+            raise wrong(self._parts, "must have different names")
 
     _parts: ClassVar[str] = "stages"
 
@@ -112,15 +113,13 @@ class Kind:
             raise Problem("wrong_context", f"this is for a router, not for a {self.name} learner")
         if isinstance(context, str):
             if not is_promised(self.config):
-                raise Problem("wrong_context", "group goes with a promise: agree or budget", field="group")
+                raise wrong("group", "goes with a promise: agree or budget", "wrong_context")
             try:
                 return (group_of(context),)
             except ValueError as error:
                 raise Problem("wrong_context", str(error), field="group") from None
         if context is not None:
-            raise Problem(
-                "wrong_context", f"context must be left out for a {self.name} learner", field="context"
-            )
+            raise wrong("context", f"must be left out for a {self.name} learner", "wrong_context")
         return ()
 
     def is_same(self, live: Any, body: dict[str, Any], context: Any) -> bool:
@@ -185,7 +184,7 @@ class Kind:
     def refuse(self, given: FeedbackRequest, allowed: Sequence[str]) -> None:
         """Reject fields of a feedback that do not apply here."""
         for field in given.model_fields_set - {*allowed, *ASIDE}:
-            raise Problem("wrong_outputs", f"{field} must be left out for a {self.name} learner", field=field)
+            raise wrong(field, f"must be left out for a {self.name} learner", "wrong_outputs")
 
 
 class Compared(Kind):
@@ -201,7 +200,7 @@ class Compared(Kind):
         """Continue with new prices, or with another promise."""
         other, whose = next(one for one in PRICED.items() if one[0] != self._priced)
         if given.get(other) is not None:
-            raise Problem("invalid", f"{other} are those of {whose}: give {self._priced}", field=other)
+            raise wrong(other, f"are those of {whose}: give {self._priced}")
         prices, error, terms = given.get(self._priced), given.get("error_cost"), live.core.terms
         priced = prices is not None or error is not None
         if priced and any(given.get(name) is not None for name in CHANGES):
@@ -235,9 +234,7 @@ class Compared(Kind):
             return differ(labels, numbers), None, labels
         if (ways[0] == "distance") != metric:
             wanted = "distance" if metric else "differ"
-            raise Problem(
-                "wrong_outputs", f"{ways[0]} must be left out here: give outputs or {wanted}", field=ways[0]
-            )
+            raise wrong(ways[0], f"must be left out here: give outputs or {wanted}", "wrong_outputs")
         if metric:
             return (), given.distance, None
         return [tuple(pair) for pair in given.differ or ()], None, None
@@ -260,21 +257,21 @@ class Compared(Kind):
             which = (
                 f"the stages 0 to {numbers[-1]}" if self._parts == "stages" else f"the models {list(numbers)}"
             )
-            raise Problem(
+            raise wrong(
+                "outputs",
+                f"must be {len(numbers)} in number, of {which}, got {len(outputs)}",
                 "wrong_outputs",
-                f"outputs must be {len(numbers)} in number, of {which}, got {len(outputs)}",
-                field="outputs",
             )
 
     def rows(self, outputs: list[list[Any]]) -> list[list[Any]]:
         """Return the rows of a warm start as labels."""
         K = len(self.names)
         if len(outputs) * K * (K - 1) // 2 > PAIRS_LIMIT:
-            raise Problem(
-                "too_many_items",
-                f"outputs must be at most {2 * PAIRS_LIMIT // (K * (K - 1))} rows of {K} labels in one request, "
+            raise wrong(
+                "outputs",
+                f"must be at most {2 * PAIRS_LIMIT // (K * (K - 1))} rows of {K} labels in one request, "
                 f"got {len(outputs)}",
-                field="outputs",
+                "too_many_items",
             )
         for row, given in enumerate(outputs):
             if len(given) != K:
@@ -362,9 +359,7 @@ class CascadeKind(Compared):
         if not isinstance(self.comparator.metric, Squared):
             return self.code()
         if "scale" in self.config.options:
-            raise Problem(
-                "invalid", "options must leave out scale, which is that of compare", field="options"
-            )
+            raise wrong("options", "must leave out scale, which is that of compare")
         return {"loss": compare.loss, "scale": compare.scale}
 
     def code(self) -> dict[str, Any]:
@@ -396,16 +391,14 @@ class CascadeKind(Compared):
         right = given.right
         if "label" in given.model_fields_set:
             if labels is None or right is not None:
-                raise Problem("wrong_label", "label goes with outputs, right with differ", field="label")
+                raise wrong("label", "goes with outputs, right with differ", "wrong_label")
             truth = self.comparator.labels("label", [given.label])[0]
             right = rights(labels, truth, None).tolist()
         if right is None:
             return None
         if len(right) != called:
-            raise Problem(
-                "wrong_label",
-                f"right must be {called} bools, one per stage called, got {len(right)}",
-                field="right",
+            raise wrong(
+                "right", f"must be {called} bools, one per stage called, got {len(right)}", "wrong_label"
             )
         return right if given.label_cost is None else Costed(right, given.label_cost)
 
@@ -437,11 +430,7 @@ class ContextualKind(CascadeKind):
         config, common = self.config, self.common(seed, compiled)
         pairs = self._pairs()
         if pairs**3 > MATRIX_LIMIT:
-            raise Problem(
-                "too_many_stages",
-                f"stages have {pairs} pairs, too many for a contextual learner",
-                field="stages",
-            )
+            raise wrong("stages", f"have {pairs} pairs, too many for a contextual learner", "too_many_stages")
         return ContextualCascade(
             len(self.names),
             config.stage_costs,
@@ -455,7 +444,7 @@ class ContextualKind(CascadeKind):
         if isinstance(context, (DecideRequest, str)):  # what other kinds are told of a request
             return super().checked_context(live, context)
         if context is None:
-            raise Problem("wrong_context", "context must be given: this learner looks at it", field="context")
+            raise wrong("context", "must be given: this learner looks at it", "wrong_context")
         self._check_size(len(context))
         try:
             found: tuple[Any, ...] = live.context_of(context)
@@ -474,11 +463,11 @@ class ContextualKind(CascadeKind):
             ((self.config.keep or 0) * features, HISTORY_LIMIT, "observations"),
         ):
             if size > most:
-                raise Problem(
-                    "wrong_context",
-                    f"context must be shorter: with {numbers} numbers and {len(self.names)} stages the {what} have "
+                raise wrong(
+                    "context",
+                    f"must be shorter: with {numbers} numbers and {len(self.names)} stages the {what} have "
                     f"{size} numbers, at most {most} are allowed",
-                    field="context",
+                    "wrong_context",
                 )
 
     def is_same(self, live: Any, body: dict[str, Any], context: Sequence[float] | None) -> bool:
@@ -490,9 +479,7 @@ class ContextualKind(CascadeKind):
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         if contexts is None or len(contexts) != len(outputs):
-            raise Problem(
-                "wrong_context", "contexts must be given, one for every row of outputs", field="contexts"
-            )
+            raise wrong("contexts", "must be given, one for every row of outputs", "wrong_context")
         self._check_size(max(map(len, contexts), default=0))
         found: int = live.warm_start(contexts, self.rows(outputs))
         return found
@@ -509,7 +496,7 @@ class AdaptiveKind(CascadeKind):
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         if self.comparator.metric is not None:
-            raise Problem("invalid", "compare must be exact or text for an adaptive learner", field="compare")
+            raise wrong("compare", "must be exact or text for an adaptive learner")
 
     def make(self, seed: int, compiled: bool) -> Live:
         config, common = self.config, self.common(seed, compiled)
@@ -546,7 +533,7 @@ class AdaptiveKind(CascadeKind):
                 }
             told = Scored(label, given.score, chances)
         elif given.chances is not None:
-            raise Problem("wrong_outputs", "chances go with a score", field="chances")
+            raise wrong("chances", "go with a score", "wrong_outputs")
         return told if given.cost is None else Costed(told, given.cost)
 
     def tell(self, live: Any, id: int, given: TellRequest) -> tuple[int | None, int | None]:
@@ -589,10 +576,9 @@ class RouterKind(Compared):
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         if isinstance(self.comparator.metric, Squared):
-            raise Problem(
-                "invalid",
-                "compare.loss must be left out for a router: squared errors are for kinds cascade and contextual",
-                field="compare.loss",
+            raise wrong(
+                "compare.loss",
+                "must be left out for a router: squared errors are for kinds cascade and contextual",
             )
 
     def make(self, seed: int, compiled: bool) -> Live:
@@ -610,7 +596,7 @@ class RouterKind(Compared):
         if not isinstance(context, DecideRequest):
             return super().checked_context(live, context)
         if isinstance(context.context, list):
-            raise Problem("wrong_context", "context must be a table of features, by name", field="context")
+            raise wrong("context", "must be a table of features, by name", "wrong_context")
         try:
             given = (context.context, context.prices, context.conversation, context.switching)
             found: tuple[Any, ...] = live.told_of(context.group, *given)
@@ -708,14 +694,10 @@ class AllocationKind(Kind):
     def digest(self, given: FeedbackRequest) -> str:
         self.refuse(given, ("observed",))
         if given.observed is None:
-            raise Problem(
-                "wrong_outputs", "observed must be given: what was seen at the arms", field="observed"
-            )
+            raise wrong("observed", "must be given: what was seen at the arms", "wrong_outputs")
         unknown = next((arm for arm in given.observed if arm not in self.names), None)
         if unknown is not None:
-            raise Problem(
-                "wrong_outputs", f"observed names an arm that there is not: {unknown!r:.70}", field="observed"
-            )
+            raise wrong("observed", f"names an arm that there is not: {unknown!r:.70}", "wrong_outputs")
         seen = {arm: value for arm, value in given.observed.items() if value}
         return digest_of(seen)
 
@@ -789,9 +771,7 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
     }
     for name, value in options.items():
         if name in own or not name.isidentifier() or isinstance(value, dict):
-            raise Problem(
-                "invalid", f"options must be those of the policy, got {name!r:.60}", field="options"
-            )
+            raise wrong("options", f"must be those of the policy, got {name!r:.60}")
     return options
 
 

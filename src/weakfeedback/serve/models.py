@@ -142,6 +142,11 @@ class Problem(Exception):
         return {"type": "error", "error": {"type": kind, "message": self.detail, "code": self.code}}
 
 
+def wrong(field: str, words: str, code: str = "invalid") -> Problem:
+    """Return the problem of a field; its name begins the sentence."""
+    return Problem(code, f"{field} {words}", field=field)
+
+
 class Model(BaseModel):
     """Unknown fields are refused, numbers are finite, and a text is no number."""
 

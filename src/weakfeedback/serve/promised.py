@@ -7,7 +7,7 @@ from typing import Any
 
 from weakfeedback.live.promise_report import NO_GROUP, PromiseReport
 from weakfeedback.serve.invoice import Invoice
-from weakfeedback.serve.models import Problem
+from weakfeedback.serve.models import Problem, wrong
 
 # what a promise may change while the learner runs, with error_cost
 CHANGES = ("agree", "budget", "reference", "shadow", "paused", "self_check")
@@ -32,9 +32,7 @@ def reference_of(name: str | None, names: list[str]) -> int | None:
     if name is None:
         return None
     if name not in names:
-        raise Problem(
-            "invalid", f"reference must be one of {', '.join(names)}, got {name!r:.60}", field="reference"
-        )
+        raise wrong("reference", f"must be one of {', '.join(names)}, got {name!r:.60}")
     return names.index(name)
 
 

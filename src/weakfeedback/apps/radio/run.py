@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -332,16 +332,21 @@ def _owners(
     return found
 
 
+def meetings(problem: Any, choices: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield choices, some slots at a time, with the number of players on the channel of each, itself included."""
+    for first in range(0, len(choices), BATCH):
+        some = choices[first : first + BATCH]
+        crowd = np.stack([(some == k).sum(axis=1) for k in range(problem.arms)], axis=1)
+        yield some, np.take_along_axis(crowd, np.maximum(some, 0), axis=1)
+
+
 def count_open(
     problem: Any, order: np.ndarray, choices: np.ndarray, seats: list[int | None]
 ) -> tuple[np.ndarray, list[int]]:
     """Return the counts of the round loop of open problems, and the collisions of each player."""
     N, K = problem.players, problem.arms
     used, hits = np.zeros((N, K), dtype=np.int64), np.zeros(N, dtype=np.int64)
-    for first in range(0, len(choices), BATCH):
-        some = choices[first : first + BATCH]
-        crowd = np.stack([(some == k).sum(axis=1) for k in range(K)], axis=1)
-        company = np.take_along_axis(crowd, np.maximum(some, 0), axis=1)
+    for some, company in meetings(problem, choices):
         hits += ((some != IDLE) & (company > 1)).sum(axis=0)
         for k in range(K):
             used[:, order[k]] += ((some == k) & (company == 1)).sum(axis=0)
@@ -357,12 +362,9 @@ def count(
     K = problem.arms
     counts = np.zeros(FIXED + 2 * K, dtype=np.int64)
     hits = np.zeros(problem.players, dtype=np.int64)
-    for first in range(0, len(choices), BATCH):
-        some = choices[first : first + BATCH]
-        crowd = np.stack([(some == k).sum(axis=1) for k in range(K)], axis=1)
+    for some, company in meetings(problem, choices):
         for k in range(K):
-            counts[FIXED + order[k]] += int((crowd[:, k] == 1).sum())
-        company = np.take_along_axis(crowd, np.maximum(some, 0), axis=1)
+            counts[FIXED + order[k]] += int(((some == k) & (company == 1)).sum())
         hits += ((some != IDLE) & (company > 1)).sum(axis=0)
     for seat in seats:
         if seat is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.routing import BaseRoute, Route
@@ -44,35 +45,32 @@ SILENT = [f"/v1/{path}" for path in UNSPOKEN] + [f"/v1/{path}/{{rest:path}}" for
 SILENT += ["/v1/responses/{rest:path}", "/v1/messages/{rest:path}"]
 
 
+@dataclass(frozen=True, slots=True)
 class Guarded:
     """A route of the proxy: checks the token. A process that does not own the store refuses requests."""
 
-    def __init__(
-        self,
-        serve: Serve,
-        auth: Auth,
-        path: str,
-        scope: str,
-        service: Service | None = None,
-        shared: Callable[..., Awaitable[Any]] | None = None,
-    ) -> None:
-        self._serve, self._auth, self._path, self._scope = serve, auth, path, scope
-        self._service = service
-        self._shared = shared  # lets another instance answer, if it owns the learner
+    serve: Serve
+    auth: Auth
+    path: str
+    scope: str
+    service: Service | None = None
+    shared: Callable[..., Awaitable[Any]] | None = (
+        None  # lets another instance answer, if it owns the learner
+    )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
-        scope["weakfeedback.route"] = self._path
+        scope["weakfeedback.route"] = self.path
         headers = dict(scope["headers"])
-        if self._shared is not None and self._auth.level(headers) is not None:  # else it is refused here
-            receive = await self._shared(scope, receive, send, headers)
+        if self.shared is not None and self.auth.level(headers) is not None:  # else it is refused here
+            receive = await self.shared(scope, receive, send, headers)
             if receive is None:
                 return
-        await self._auth.check(scope, headers, self._scope, spends=self._scope == "use")
-        state = self._service.state if self._service is not None else ""
+        await self.auth.check(scope, headers, self.scope, spends=self.scope == "use")
+        state = self.service.state if self.service is not None else ""
         if state in ("starting", "standby"):
             raise Problem(state, f"the service is {state}", retry_after=1)
-        await self._serve(scope, receive, send)
+        await self.serve(scope, receive, send)
 
 
 async def refuse(scope: Any, *_: Any) -> None:

@@ -12,7 +12,7 @@ import orjson
 
 from weakfeedback.plaintext import one_line
 from weakfeedback.serve.api import read_json
-from weakfeedback.serve.models import Problem
+from weakfeedback.serve.models import Problem, wrong
 from weakfeedback.serve.proxy.conversations import digest, key_of
 from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.prices import PER_TOKEN, characters_of
@@ -69,7 +69,7 @@ def read_request(
     stream = _flag(body, "stream")
     options = body.pop("stream_options", None)
     if options is not None and (not isinstance(options, dict) or set(options) - {"include_usage"}):
-        raise _wrong("stream_options", "an object with include_usage")
+        raise wrong("stream_options", "must be an object with include_usage", "bad_value")
     with_usage = stream and (dialect.with_usage or (options is not None and _flag(options, "include_usage")))
     characters = characters_of([body.get("messages"), body.get("tools"), body.get("response_format")])
     return Asked(
@@ -92,7 +92,7 @@ def read_request(
 def learner_of(name: Any, proxied: Mapping[str, ProxySettings]) -> tuple[ProxySettings, int | None]:
     """Return the learner that a client names, or the one that lets it name an upstream's model, and that stage."""
     if not isinstance(name, str):
-        raise Problem("missing_model", "model must be the name of a learner", field="model")
+        raise wrong("model", "must be the name of a learner", "missing_model")
     if name in proxied:
         return proxied[name], None
     names = list(proxied)
@@ -119,20 +119,16 @@ def _check_fields(body: dict[str, Any], settings: ProxySettings) -> None:
         or not messages
         or not all(isinstance(entry, dict) for entry in messages)
     ):
-        raise _wrong("messages", "a list of messages")
+        raise wrong("messages", "must be a list of messages", "bad_value")
     n = body.get("n")
     if n is not None and (type(n) is not int or not 1 <= n <= 128):
-        raise _wrong("n", "an integer from 1 to 128")
-
-
-def _wrong(name: str, allowed: str) -> Problem:
-    return Problem("bad_value", f"{name} must be {allowed}", field=name)
+        raise wrong("n", "must be an integer from 1 to 128", "bad_value")
 
 
 def _flag(table: dict[str, Any], name: str) -> bool:
     value = table.pop(name, False)
     if value is not None and not isinstance(value, bool):
-        raise _wrong(name, "true or false")
+        raise wrong(name, "must be true or false", "bad_value")
     return bool(value)
 
 
@@ -144,21 +140,21 @@ def _forced(headers: Mapping[str, str], settings: ProxySettings) -> int | None:
     if value in names:
         return names.index(value)
     if not re.fullmatch(r"\d{1,2}", value) or int(value) >= len(names):
-        raise _wrong("x-weakfeedback-stage", f"0 to {len(names) - 1} or a name")
+        raise wrong("x-weakfeedback-stage", f"must be 0 to {len(names) - 1} or a name", "bad_value")
     return int(value)
 
 
 def _learns(headers: Mapping[str, str]) -> bool:
     value = headers.get("x-weakfeedback-learn", "yes").lower()
     if value not in ("yes", "no"):
-        raise _wrong("x-weakfeedback-learn", "yes or no")
+        raise wrong("x-weakfeedback-learn", "must be yes or no", "bad_value")
     return value == "yes"
 
 
 def _key(headers: Mapping[str, str]) -> str | None:
     key = headers.get("idempotency-key")
     if key is not None and not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
-        raise _wrong("Idempotency-Key", f"1 to {LONGEST_KEY} printable characters")
+        raise wrong("Idempotency-Key", f"must be 1 to {LONGEST_KEY} printable characters", "bad_value")
     return key
 
 
@@ -168,7 +164,7 @@ def _group(headers: Mapping[str, str], settings: ProxySettings) -> str | None:
     if value is None or not settings.promises:
         return None
     if not 1 <= len(value) <= LONGEST_KEY or not value.isprintable():
-        raise _wrong("x-weakfeedback-group", f"1 to {LONGEST_KEY} printable characters")
+        raise wrong("x-weakfeedback-group", f"must be 1 to {LONGEST_KEY} printable characters", "bad_value")
     return value
 
 
@@ -269,5 +265,7 @@ def _header_numbers(value: str | None, size: int) -> list[float]:
     if not fine or not all(
         isinstance(x, (int, float)) and not isinstance(x, bool) and -1 <= x <= 1 for x in found
     ):
-        raise _wrong("x-weakfeedback-context", f"a JSON list of {size} numbers from -1 to 1")
+        raise wrong(
+            "x-weakfeedback-context", f"must be a JSON list of {size} numbers from -1 to 1", "bad_value"
+        )
     return [float(x) for x in found]
