@@ -37,10 +37,8 @@ class View:
     def __rich__(self) -> Group:
         """Return the current picture."""
         arms = self._air.latest
-        return Group(self._headline(), channels(arms, self._air.problem.arms), self._players(arms))
-
-    def _headline(self) -> Text:
-        return Text(headline(self._air, self._crew, self._start))
+        headline_ = Text(headline(self._air, self._crew, self._start))
+        return Group(headline_, channels(arms, self._air.problem.arms), self._players(arms))
 
     def _players(self, arms: list[int]) -> Table:
         table = Table(box=None, pad_edge=False)

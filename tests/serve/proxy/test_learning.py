@@ -12,7 +12,7 @@ from weakfeedback import Router, simulate
 from weakfeedback.routing.instances import load, names
 from weakfeedback.routing.policies.pay_to_compare import PayToCompare
 from weakfeedback.serve.proxy.chat import Proxy
-from weakfeedback.serve.proxy.dialect import Completions
+from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.fake import FakeModel, FakeServer
 from weakfeedback.serve.proxy.settings import read_proxied
 
@@ -48,7 +48,7 @@ class Requests:
         async def send(message):
             sent.append(message)
 
-        await self.proxy.answer(Completions(), scope, receive, send)
+        await self.proxy.answer(Dialect(), scope, receive, send)
         await self.proxy.drain()
         assert sent[0]["status"] == 200
 

@@ -11,7 +11,7 @@ from tests.rig.fake import FakeUpstream
 from tests.rig.harness import quick, serving
 
 from weakfeedback.serve.config import ConfigError
-from weakfeedback.serve.proxy.dialect import Completions
+from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.fake import FakeModel, FakeServer
 from weakfeedback.serve.proxy.mount import make_proxy, prepare_learners
 from weakfeedback.serve.proxy.settings import read_proxied
@@ -87,7 +87,7 @@ class Talk:
         async def send(message: Any) -> None:
             found.append(message)
 
-        await self.proxy.answer(Completions(), {"type": "http", "headers": sent}, receive, send)
+        await self.proxy.answer(Dialect(), {"type": "http", "headers": sent}, receive, send)
         await self.proxy.drain()
         if not found:
             return 0, {}, b""

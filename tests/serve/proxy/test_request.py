@@ -10,7 +10,7 @@ from tests.rig.pace import pace
 from tests.rig.upstreams import learner
 
 from weakfeedback.serve.models import Problem
-from weakfeedback.serve.proxy.dialect import Completions
+from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.messages import Messages
 from weakfeedback.serve.proxy.request import CODE, read_request
 from weakfeedback.serve.proxy.responses import Responses
@@ -46,7 +46,7 @@ headers = st.dictionaries(
 
 JSON = {b"content-type": b"application/json"}
 OWN = {
-    Completions: ["messages"],
+    Dialect: ["messages"],
     Responses: ["input", "instructions", "max_output_tokens", "text", "reasoning", "store", "include"],
     Messages: ["messages", "system", "thinking", "output_config", "stop_sequences", "metadata"],
 }
@@ -68,7 +68,7 @@ blocks = st.lists(
 )
 
 
-def read(raw, sent, dialect=Completions):
+def read(raw, sent, dialect=Dialect):
     told = {name.encode(): value.encode("latin-1") for name, value in sent.items()}
     return read_request(raw, JSON | told, PROXIED, dialect())
 

@@ -10,7 +10,7 @@ from tests.rig.raw_http import ask, body_of
 from tests.rig.upstreams import NOBODY, learner, world
 
 from weakfeedback.serve.proxy.calls import Books, Call
-from weakfeedback.serve.proxy.dialect import Completions
+from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.fake import FakeModel
 from weakfeedback.serve.proxy.prices import PriceWatch
 from weakfeedback.serve.proxy.request import read_request
@@ -125,7 +125,7 @@ async def test_a_stream_that_nobody_reads_is_closed():
     """Between its opening and its first chunk, too: of the response, and of the call that is paid for it."""
     settings = read_proxied("learner[0]", learner(), ["fake"])
     raw, kind = json.dumps(body_of(stream=True)).encode(), {b"content-type": b"application/json"}
-    asked = read_request(raw, kind, {"support": settings}, Completions())
+    asked = read_request(raw, kind, {"support": settings}, Dialect())
 
     responses = []
     upstream = Upstream(UpstreamSettings("u", "http://127.0.0.1:9/v1", retries=0))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Protocol
 
@@ -50,25 +51,25 @@ class Books:
     def note(self, outcome: str, stage: int, settings: ProxySettings) -> None:
         """Say in the log, once, that an upstream refuses a stage, and that it answers again."""
         chosen, known = settings.stages[stage], self._refused.get(stage)
-        who = f"learner {settings.name}: upstream {chosen.upstream}"
         if outcome in REFUSALS and known != outcome:
             self._refused[stage] = outcome
-            words = (
-                f"{who} answers {outcome} for {chosen.name}: {REFUSALS[outcome]}; other stages answer instead"
-            )
-            log.warning("%s", words)
+            words = f"answers {outcome} for {chosen.name}: {REFUSALS[outcome]}; other stages answer instead"
+            self._warn(settings, stage, words)
         elif outcome == "ok" and known is not None:
             del self._refused[stage]
-            log.warning("%s", f"{who} answers for {chosen.name} again")
+            self._warn(settings, stage, f"answers for {chosen.name} again")
 
     def doubt(self, tokens: Tokens, stage: int, settings: ProxySettings) -> None:
         """Say in the log, once, that an upstream claims more tokens than the texts can have."""
         if stage not in self._beyond:
             self._beyond.add(stage)
-            chosen = settings.stages[stage]
-            words = f"claims {tokens.input} tokens in and {tokens.output} out for {chosen.name}"
-            who = f"learner {settings.name}: upstream {chosen.upstream}"
-            log.warning("%s", f"{who} {words}, far beyond the texts; such calls are estimated")
+            words = (
+                f"claims {tokens.input} tokens in and {tokens.output} out for {settings.stages[stage].name}"
+            )
+            self._warn(settings, stage, f"{words}, far beyond the texts; such calls are estimated")
+
+    def _warn(self, settings: ProxySettings, stage: int, words: str) -> None:
+        log.warning("learner %s: upstream %s %s", settings.name, settings.stages[stage].upstream, words)
 
 
 class Call:
@@ -99,18 +100,12 @@ class Call:
     async def plain(self) -> dict[str, Any]:
         """Return the whole answer; UpstreamFailed if there is none."""
         body = self.asked.body_for(self.stage, False, self.adds_logprobs)
-        try:
-            found = await self._server.ask(CHAT, body, self._failed_once)
+        with self._failing():
+            found = await self._server.ask(CHAT, body, self.again.append)
             try:
                 self.answer = answer_of(found)
             except ValueError:
                 raise UpstreamFailed("malformed") from None
-        except UpstreamFailed as error:
-            self.end(error.outcome, billed=False)
-            raise
-        except BaseException:
-            self.end("cancelled")
-            raise
         made = len(self.answer.text) + sum(len(name) + len(given) for name, given in self.answer.tools)
         self.tokens = self._believed(tokens_of(found.get("usage")), made)
         if self.tokens is None:
@@ -122,19 +117,25 @@ class Call:
     async def open(self) -> Events:
         """Return the chunks of a streamed answer, once the first has arrived; UpstreamFailed if there is none."""
         body = self.asked.body_for(self.stage, True, self.adds_logprobs)
+        with self._failing():
+            events = await self._server.open(CHAT, body, self.again.append)
+        self._first = monotonic() - self._started
+        self._assembly = Assembly()
+        chunks = self._chunks(events, self._assembly)
+        await anext(chunks)  # only a generator that has started ends the call when it is closed
+        return chunks
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Record a call that ends without an answer."""
         try:
-            events = await self._server.open(CHAT, body, self._failed_once)
+            yield
         except UpstreamFailed as error:
             self.end(error.outcome, billed=False)
             raise
         except BaseException:
             self.end("cancelled")
             raise
-        self._first = monotonic() - self._started
-        self._assembly = Assembly()
-        chunks = self._chunks(events, self._assembly)
-        await anext(chunks)  # only a generator that has started ends the call when it is closed
-        return chunks
 
     async def _chunks(self, events: Events, assembly: Assembly) -> Events:
         try:
@@ -169,9 +170,6 @@ class Call:
     def characters(self) -> int | None:
         """Return the number of characters sent, None if there is more than text."""
         return None if has_images(self.asked.body["messages"]) else self.asked.characters
-
-    def _failed_once(self, outcome: str) -> None:
-        self.again.append(outcome)
 
     def spent(self) -> float:
         """Return the cost so far."""

@@ -15,7 +15,7 @@ import orjson
 
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.proxy.chat import Proxy
-from weakfeedback.serve.proxy.dialect import Completions
+from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.fake import FakeModel, FakeModels, FakeServer
 from weakfeedback.serve.proxy.mount import make_proxy, prepare_learners, proxy_routes
 from weakfeedback.serve.proxy.settings import read_proxied
@@ -108,5 +108,5 @@ async def ask(proxy: Proxy, question: str, stream: bool = False, model: str = NA
     async def send(message: Any) -> None:
         found.append(message.get("body", b""))
 
-    await proxy.answer(Completions(), scope, receive, send)
+    await proxy.answer(Dialect(), scope, receive, send)
     return b"".join(found)

@@ -1,7 +1,7 @@
 """Dialects: the protocols in which clients ask and are answered. Inside, everything is chat as OpenAI has it.
 
 A dialect is made for each request. It reads the body into a body of chat before anything else is checked, and says the
-answer in its own words: `Completions` has little to do, `weakfeedback.serve.proxy.responses` and
+answer in its own words: `Dialect` itself has little to do, `weakfeedback.serve.proxy.responses` and
 `weakfeedback.serve.proxy.messages` translate. What they do not speak is refused with a sentence.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import orjson
 
@@ -23,51 +23,30 @@ from weakfeedback.serve.proxy.stream import BrokenStream, chunks_of
 DONE = b"data: [DONE]\n\n"
 
 
-class Dialect(Protocol):
-    """One request in the words of a protocol."""
+class Dialect:
+    """One request in the words of a protocol: here those of the upstreams, ``/v1/chat/completions``."""
 
-    with_usage: bool  # whether a stream needs the usage, asked for or not
+    with_usage = False  # whether a stream needs the usage, asked for or not
 
     def read(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body as one of chat; a problem if something in it is not spoken."""
-
-    def whole(self, completion: dict[str, Any], tokens: Tokens, note: dict[str, Any]) -> dict[str, Any]:
-        """Return the body of a whole answer; ``note`` describes the decision."""
-
-    def chunk(self, chunk: dict[str, Any], data: bytes | None = None) -> bytes:
-        """Return the events for a chunk; ``data`` is the chunk as it came, if it was not changed."""
-
-    def end(self, tokens: Tokens, note: dict[str, Any]) -> bytes:
-        """Return the events that end a stream."""
-
-    def cut(self, message: str) -> bytes:
-        """Return the event that ends an incomplete stream."""
-
-
-class Completions:
-    """``/v1/chat/completions``: the words are those of the upstreams."""
-
-    with_usage = False
-
-    def read(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the body as it is."""
         return body
 
     def whole(self, completion: dict[str, Any], tokens: Tokens, note: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer as it is, with the note."""
+        """Return the body of a whole answer; ``note`` describes the decision."""
         return {**completion, "weakfeedback": note}
 
     def chunk(self, chunk: dict[str, Any], data: bytes | None = None) -> bytes:
-        """Return the event of a chunk."""
+        """Return the events for a chunk; ``data`` is the chunk as it came, if it was not changed."""
         data = orjson.dumps(chunk) if data is None else data
         return b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"
 
     def end(self, tokens: Tokens, note: dict[str, Any]) -> bytes:
-        """Return the last event."""
+        """Return the events that end a stream."""
         return DONE
 
     def cut(self, message: str) -> bytes:
-        """Return an error event."""
+        """Return the event that ends an incomplete stream."""
         return self.chunk({"error": cut_error(message)})
 
 
@@ -106,7 +85,7 @@ def finish_of(chunk: dict[str, Any]) -> str | None:
     return next((str(reason) for reason in found if reason), None)
 
 
-class Translated(ABC):
+class Translated(Dialect, ABC):
     """An answer in other words than chat's, as it grows block by block: of text, a refusal or a tool call each."""
 
     with_usage = True
@@ -119,7 +98,6 @@ class Translated(ABC):
         self._tools: set[int] = set()
 
     def chunk(self, chunk: dict[str, Any], data: bytes | None = None) -> bytes:
-        """Return the events for a chunk."""
         events = b""
         if not self._begun:
             self._begun, self._model = True, str(chunk.get("model") or "")

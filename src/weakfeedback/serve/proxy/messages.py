@@ -39,7 +39,6 @@ class Messages(Translated):
     # -- the request
 
     def read(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the body as one of chat."""
         refuse_fields(body, TRANSLATED, SAME)
         body = {name: value for name, value in body.items() if value is not None}
         messages: list[dict[str, Any]] = []
@@ -72,19 +71,16 @@ class Messages(Translated):
     # -- the answer
 
     def whole(self, completion: dict[str, Any], tokens: Tokens, note: dict[str, Any]) -> dict[str, Any]:
-        """Return the whole answer: what a stream of it adds up to."""
         self._take(completion)
         return {**self._message(tokens), "stop_reason": self._reason(), "weakfeedback": note}
 
     def end(self, tokens: Tokens, note: dict[str, Any]) -> bytes:
-        """Return the events that end the stream."""
         delta = {"stop_reason": self._reason(), "stop_sequence": None}
         events = self._close()
         events += _event("message_delta", delta=delta, usage=_usage(tokens), weakfeedback=note)
         return events + _event("message_stop")
 
     def cut(self, message: str) -> bytes:
-        """Return an error event."""
         return _event("error", error={**cut_error(message), "type": "api_error"})
 
     def _reason(self) -> str:

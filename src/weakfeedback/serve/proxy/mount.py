@@ -23,7 +23,7 @@ from weakfeedback.serve.proxy.accounts import UpstreamMetrics
 from weakfeedback.serve.proxy.calls import Server
 from weakfeedback.serve.proxy.chat import LARGEST, Proxy
 from weakfeedback.serve.proxy.decider import ENDED, Decider
-from weakfeedback.serve.proxy.dialect import Completions, Dialect
+from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.messages import Messages
 from weakfeedback.serve.proxy.request import learner_of
 from weakfeedback.serve.proxy.responses import Responses
@@ -35,7 +35,7 @@ from weakfeedback.validate import brief
 
 Serve = Callable[[Any, Any, Any], Awaitable[None]]
 DIALECTS: dict[str, Callable[[], Dialect]] = {
-    "/v1/chat/completions": Completions,
+    "/v1/chat/completions": Dialect,
     "/v1/responses": Responses,
     "/v1/messages": Messages,
 }

@@ -49,7 +49,6 @@ class Responses(Translated):
     # -- the request
 
     def read(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the body as one of chat."""
         self._asked = dict(body)
         refuse_fields(body, TRANSLATED, SAME)
         body = dict(body)
@@ -89,19 +88,16 @@ class Responses(Translated):
     # -- the answer
 
     def whole(self, completion: dict[str, Any], tokens: Tokens, note: dict[str, Any]) -> dict[str, Any]:
-        """Return the whole answer: what a stream of it ends with."""
         self._take(completion)
         return self._response(self._status(), tokens, note)
 
     def end(self, tokens: Tokens, note: dict[str, Any]) -> bytes:
-        """Return the events that end the stream."""
         status = self._status()
         return self._close() + self._event(
             f"response.{status}", response=self._response(status, tokens, note)
         )
 
     def cut(self, message: str) -> bytes:
-        """Return an error event."""
         error = cut_error(message)
         return self._event("error", error=error, code=error["code"], message=message, param=None)
 
