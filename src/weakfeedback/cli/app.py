@@ -12,7 +12,6 @@ from weakfeedback._version import __version__
 from weakfeedback.cli import completion
 from weakfeedback.cli.output import (
     FAILED,
-    INTERRUPTED,
     App,
     Commands,
     Stop,
@@ -192,13 +191,13 @@ def run(
 
 def _run(experiment: UserExperiment, folder: Path, command: str, **ways: Any) -> tuple[Any, list[Path]]:
     """Run an experiment; every mistake ends in one line."""
-    from weakfeedback.cli.output import make_writable, tidy_warnings
+    from weakfeedback.cli.output import make_writable, running_in
     from weakfeedback.engine.store import StoreError, StoreMismatch
     from weakfeedback.experiments.userrun import CHUNKS, run_file
     from weakfeedback.experiments.usersweep import VALUES, refuse_other_kind, run_sweep
 
     try:
-        with tidy_warnings(), writing_to(folder):
+        with running_in(folder):
             if not ways["overwrite"]:
                 refuse_other_kind(folder, experiment.sweep is not None)
             if experiment.sweep is None:
@@ -210,11 +209,6 @@ def _run(experiment: UserExperiment, folder: Path, command: str, **ways: Any) ->
         raise Stop(f"{error} with --out, or --overwrite") from None
     except StoreError as error:
         raise Stop(str(error)) from None
-    except KeyboardInterrupt:
-        raise Stop(
-            f"interrupted; what is finished is kept in {folder}: run the same command to continue",
-            INTERRUPTED,
-        ) from None
     except Exception as error:
         if not experiment.own_code or isinstance(error, Stop):
             raise

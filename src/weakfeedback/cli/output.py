@@ -175,6 +175,17 @@ def tidy_warnings() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def running_in(folder: Path) -> Iterator[None]:
+    """Turn an interruption of work that can be continued into one line, and file system errors, too."""
+    try:
+        with tidy_warnings(), writing_to(folder):
+            yield
+    except KeyboardInterrupt:
+        words = f"interrupted; what is finished is kept in {folder}: run the same command to continue"
+        raise Stop(words, INTERRUPTED) from None
+
+
+@contextlib.contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
     """Turn file system errors (no permission, a full disk, a file in the way) into one line."""
     try:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weakfeedback.cli.output import (
-    INTERRUPTED,
     Stop,
     console,
     make_writable,
     print_json,
+    running_in,
     show_traceback,
     tidy_warnings,
     writing_to,
@@ -67,7 +67,7 @@ def run(
     try:
         choose(words)
         digests(data)
-        with tidy_warnings(), writing_to(folder):
+        with running_in(folder):
             make_writable(folder / CHUNKS)
             found = reproduce(
                 words, folder, quick=quick, workers=workers, scheduler=scheduler, data=data, quiet=json
@@ -78,11 +78,6 @@ def run(
         raise Stop(str(error)) from None
     except BadData as error:
         raise Stop(f"--data: {error}" if data is not None else str(error)) from None
-    except KeyboardInterrupt:
-        raise Stop(
-            f"interrupted; what is finished is kept in {folder}: run the same command to continue",
-            INTERRUPTED,
-        ) from None
     if not json:
         words_of_time = f"{time.monotonic() - start:.0f} s, {counted(found.played, 'chunk')} played"
         console().print(words_of_time, markup=False)

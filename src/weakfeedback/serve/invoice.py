@@ -18,6 +18,7 @@ from weakfeedback.stats import add_up, rounded
 GROUPS = 63  # that are kept by name; the others are one
 OTHERS = "other"
 DAY = 86_400_000_000  # microseconds
+COUNTED = ("since", "requests", "compared", "fallbacks", "failed", "left")  # told as they are
 PURPOSES = ("answer", "compare", "first", "lost")  # what a call was for
 
 
@@ -202,12 +203,7 @@ class Invoice:
             return {}
         models, saved, alone = self.terms["models"], self.saved, self.alone
         return {
-            "since": self.since,
-            "requests": self.requests,
-            "compared": self.compared,
-            "fallbacks": self.fallbacks,
-            "failed": self.failed,
-            "left": self.left,
+            **{name: getattr(self, name) for name in COUNTED},
             "spent": self.spent,
             "comparing": self.money["compare"] + self.judge,
             "wasted": self.money["lost"],

@@ -344,14 +344,8 @@ class CascadeKind(Compared):
         if config.policy is not None:
             # a name of those that decide after every answer is refused
             canonical_name("cascade", config.policy)
-        return Cascade(
-            len(self.names),
-            config.stage_costs,
-            config.error_cost,
-            label_price=config.label_price,
-            **self.numbers(),
-            **self.common(seed, compiled),
-        )
+        more = {"label_price": config.label_price, **self.numbers(), **self.common(seed, compiled)}
+        return Cascade(len(self.names), config.stage_costs, config.error_cost, **more)
 
     def numbers(self) -> dict[str, Any]:
         """Return the arguments that say how far apart two answers are."""
@@ -427,18 +421,11 @@ class ContextualKind(CascadeKind):
     is_slow = True
 
     def make(self, seed: int, compiled: bool) -> Live:
-        config, common = self.config, self.common(seed, compiled)
-        pairs = self._pairs()
+        config, pairs = self.config, self._pairs()
         if pairs**3 > MATRIX_LIMIT:
             raise wrong("stages", f"have {pairs} pairs, too many for a contextual learner", "too_many_stages")
-        return ContextualCascade(
-            len(self.names),
-            config.stage_costs,
-            config.error_cost,
-            keep=config.keep,
-            **self.numbers(),
-            **common,
-        )
+        more = {"keep": config.keep, **self.numbers(), **self.common(seed, compiled)}
+        return ContextualCascade(len(self.names), config.stage_costs, config.error_cost, **more)
 
     def checked_context(self, live: Any, context: Any) -> tuple[Any, ...]:
         if isinstance(context, (DecideRequest, str)):  # what other kinds are told of a request

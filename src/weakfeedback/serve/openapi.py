@@ -12,7 +12,7 @@ from weakfeedback._version import __version__
 from weakfeedback.serve.api import COMMON, EVERYWHERE, Operation
 from weakfeedback.serve.limits import LIMITS as LIMITED
 from weakfeedback.serve.limits import NAME
-from weakfeedback.serve.models import PROBLEMS, ProblemBody
+from weakfeedback.serve.models import PROBLEMS, Problem, ProblemBody
 
 REF = "#/components/schemas/{model}"
 SCOPES = {"none": "no token"} | {scope: f"a token of scope {scope}" for scope in ("read", "use", "admin")}
@@ -217,19 +217,11 @@ def _problems(codes: Iterable[str], scope: str, learner: bool = False) -> dict[s
         by_status.setdefault(PROBLEMS[code][0], []).append(code)
     found = {}
     for status, names in sorted(by_status.items()):
-        status_, title = PROBLEMS[names[0]]
-        told = {
-            "type": f"/problems/{names[0]}",
-            "title": title,
-            "status": status_,
-            "detail": "...",
-            "code": names[0],
-        }
         schema = {
             "allOf": [{"$ref": REF.format(model="ProblemBody")}, {"properties": {"code": {"enum": names}}}]
         }
         words = "; ".join(f"{name}: {PROBLEMS[name][1]}" for name in names)
-        content = {"application/problem+json": {"schema": schema, "example": told}}
+        content = {"application/problem+json": {"schema": schema, "example": Problem(names[0], "...").body()}}
         found[str(status)] = {"description": words, "content": content}
     return found
 

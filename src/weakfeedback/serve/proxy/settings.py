@@ -286,15 +286,11 @@ class ProxySettings(KeylessTable):
         if len(set(names)) != len(names):
             raise Wrong("stage", f"must have no name twice, got {brief(names)}")
         self._check_promise()
-        named = {
-            "fallback": self.fallback_name,
-            "baseline": self.baseline_name,
-            "reference": self.reference_name,
-        }
-        for key, name in named.items():
+        for key in ("fallback", "baseline", "reference"):
+            name = getattr(self, f"{key}_name")
             if name is not None and name not in names:
-                hint = near(name, names)
-                raise Wrong(key, f"must be one of {', '.join(names)}, got {brief(name)}{hint}")
+                known = ", ".join(names)
+                raise Wrong(key, f"must be one of {known}, got {brief(name)}{near(name, names)}")
         for k in range(1, len(costs)):
             if self.kind == "router" and costs[k] < costs[k - 1]:
                 raise Wrong(
@@ -380,11 +376,7 @@ class ProxySettings(KeylessTable):
                 "name": stage.name,
                 "model": stage.model,
                 "upstream": stage.upstream,
-                "price": {
-                    "input": stage.price.input,
-                    "cached": stage.price.cached,
-                    "output": stage.price.output,
-                },
+                "price": {name: getattr(stage.price, name) for name in ("input", "cached", "output")},
             }
             for stage in self.stages
         ]
