@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from functools import partial
 from ipaddress import ip_address, ip_network
@@ -300,10 +301,8 @@ async def settle(service: Any, learners: Iterable[tuple[str, Any]], file: str) -
             continue
         known = service.learners.get(name)
         if known is None:
-            try:
+            with _named(file, name):
                 await service.create(name, config)
-            except Problem as problem:
-                raise _wrong(problem, file, name) from None
             continue
         await _compare(service, known, name, config, file)
 
@@ -319,12 +318,9 @@ async def _compare(service: Any, known: Any, name: str, config: Any, file: str) 
         changed = {
             key: wanted[key] for key in keys if key in wanted and wanted[key] not in (None, now.get(key))
         }
-        if not changed:
-            continue
-        try:
-            await service.recost(name, CostsRequest(**changed))
-        except Problem as problem:
-            raise _wrong(problem, file, name) from None
+        if changed:
+            with _named(file, name):
+                await service.recost(name, CostsRequest(**changed))
 
 
 async def _change_models(service: Any, known: Any, name: str, wanted: dict[str, Any], file: str) -> None:
@@ -336,7 +332,7 @@ async def _change_models(service: Any, known: Any, name: str, wanted: dict[str, 
     gone = [one for one in known.kind.names if one not in models]
     promised = known.settings().get("agree") is not None or known.settings().get("budget") is not None
     reference = wanted.get("reference") or models[-1]
-    try:
+    with _named(file, name):
         for k in new:
             added = ModelPrice(name=models[k], price=wanted["prices"][k])
             await service.change_models(name, ModelsRequest(add=added))
@@ -344,12 +340,14 @@ async def _change_models(service: Any, known: Any, name: str, wanted: dict[str, 
             await service.recost(name, CostsRequest(reference=reference))
         for one in gone:
             await service.change_models(name, ModelsRequest(remove=one))
+
+
+@contextmanager
+def _named(file: str, name: str) -> Iterator[None]:
+    """Turn a problem of a learner's configuration into a ConfigError; one of the store stays what it is."""
+    try:
+        yield
     except Problem as problem:
-        raise _wrong(problem, file, name) from None
-
-
-def _wrong(problem: Problem, file: str, name: str) -> Exception:
-    """Return a ConfigError for a problem of the configuration; return a problem of the store unchanged."""
-    if problem.status == 503:
-        return problem
-    return ConfigError(f"{file}: learner {name}: {problem.detail}")
+        if problem.status == 503:
+            raise
+        raise ConfigError(f"{file}: learner {name}: {problem.detail}") from None
