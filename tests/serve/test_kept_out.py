@@ -6,6 +6,7 @@ import random
 import sqlite3
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from weakfeedback.journal.events import row_of, seal
 from weakfeedback.serve import learner as learner_module
 from weakfeedback.serve import steps as steps_module
 from weakfeedback.serve.learner import Learner
+from weakfeedback.serve.usage import Accounts
 
 NAMES = ("uss-ts", "context", "within", "pay", "csb-su")  # of every kind one, in the order of their numbers
 VICTIM, OTHERS = "pay", tuple(name for name in NAMES if name != "pay")
@@ -325,6 +327,19 @@ def test_who_is_kept_out_skips_ids_when_it_comes_back(store):
     assert other == moved + 1
     assert back > first + 1
     assert run(ids()) == [other + 1, back + 1]
+
+
+@pytest.mark.parametrize("nonsense", [True, False])
+def test_bills_of_the_others_are_read(store, nonsense):
+    """As an instance does that shares the store and serves none of them."""
+    if nonsense:
+        store.put_snapshots(lambda body: {"service": 3})
+    else:
+        store.raw("UPDATE event SET body = 'x' WHERE learner = ?", ID)
+    with SqliteStore.open(store.path, read_only=True) as reader:
+        accounts = Accounts(SimpleNamespace(learners={}, reader=reader), NAMES)
+        accounts._look()
+    assert list(accounts._others) == [name for name in NAMES if name in OTHERS]
 
 
 @pytest.mark.parametrize(

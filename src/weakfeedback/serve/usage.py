@@ -138,14 +138,27 @@ class Accounts:
         for stored in reader.learners():
             if stored.name not in self._names or stored.name in self._service.learners:
                 continue
-            seq, paid = self._others.get(stored.name) or _start(reader, stored.id)
-            paid = dict(paid)
-            for event in reader.events(stored.id, after=seq):
-                seq = event.seq
-                if event.kind == "bill":
-                    add_paid(paid, event.body, event.at)
-            found[stored.name] = seq, paid
+            known = self._others.get(stored.name)
+            try:
+                found[stored.name] = _read_on(reader, stored.id, known or _start(reader, stored.id))
+            except (
+                LookupError,
+                TypeError,
+                ValueError,
+                AttributeError,
+            ):  # whoever owns it says that it is damaged
+                found |= {} if known is None else {stored.name: known}
         self._others = found
+
+
+def _read_on(reader: Any, learner: int, known: tuple[int, Paid]) -> tuple[int, Paid]:
+    """Return the last event of a learner, and what was paid until then."""
+    seq, paid = known[0], dict(known[1])
+    for event in reader.events(learner, after=seq):
+        seq = event.seq
+        if event.kind == "bill":
+            add_paid(paid, event.body, event.at)
+    return seq, paid
 
 
 def _start(reader: Any, learner: int) -> tuple[int, Paid]:
