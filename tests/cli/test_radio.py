@@ -34,7 +34,7 @@ SMALL = ["radio", "--players", "2", "--channels", "4"]
         ([*SMALL, "--means", "0.5,0.4,1.3,0.1"], ["--means must be numbers in [0, 1]", "1.3"]),
         ([*SMALL, "--means", "0.5,0.4,nan,0.1"], ["--means must be numbers in [0, 1]", "nan"]),
         ([*SMALL, "0.5"], ["'0.5'", "--means"]),
-        ([*SMALL, "--rewards", "gauss"], ["rewards must be one of", "'gauss'"]),
+        ([*SMALL, "--rewards", "gauss"], ["rewards must be 'bernoulli', 'uniform' or 'beta'", "'gauss'"]),
         ([*SMALL, "--option", "epsilon"], ["NAME=VALUE", "'epsilon'"]),
         ([*SMALL, "--option", "eps=0.2"], ["eps is not an option of DLC-LIX", "epsilon"]),
         ([*SMALL, "--option", "epsilon=-1"], ["epsilon must be", "-1"]),
