@@ -35,6 +35,9 @@ class Interpreted:
         slotted = any("__slots__" in vars(kind) for kind in type(policy).__mro__[:-1])
         self._plain = hasattr(policy, "__dict__") and not slotted
         self._arrays: list[str] | None = None  # those that a backup must copy, if that is known beforehand
+        self.known: tuple[dict[str, Any], list[str]] | None = (
+            None  # with all fields, if these are the policy's own
+        )
 
     def method(self, name: str) -> Callable[..., Any]:
         """Return a method of the policy."""
@@ -66,6 +69,7 @@ class Interpreted:
         fields = vars(self.policy) if self._plain else {"slots": ()}
         if all(isinstance(value, (np.ndarray, *PLAIN)) for value in fields.values()):
             self._arrays = self._changing(fields)
+            self.known = fields, self._arrays
 
     def _changing(self, fields: dict[str, Any]) -> list[str]:
         """Return the arrays that may change; of a table that only grows (``policy.history``) no row in use does."""
@@ -125,6 +129,12 @@ class Compiled(Interpreted):
         """Return the policy, after updating its fields."""
         self._calls.write_back()
         return self.policy
+
+    def plan(self) -> None:
+        """Find out which fields a backup must copy, of the policy if its twin shares all that changes."""
+        super().plan()
+        if not self._calls.shared:
+            self.known = None
 
     def alter(self, change: Callable[[Any], None]) -> None:
         """Apply ``change`` to the policy object itself, and rebuild the twin."""
