@@ -67,7 +67,8 @@ def log_ratio(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return values whose mean is log(mean(first) / mean(second)) with its spread (delta method), paired."""
     n = min(first.size, second.size)
     a, b = first[:n], second[:n]
-    return math.log(a.mean() / b.mean()) + (a / a.mean() - 1.0) - (b / b.mean() - 1.0)
+    values: np.ndarray = math.log(a.mean() / b.mean()) + (a / a.mean() - 1.0) - (b / b.mean() - 1.0)
+    return values
 
 
 def no_later(name: str, values: np.ndarray, bound: float) -> Part:
