@@ -252,7 +252,7 @@ def run(
             say(f"weakfeedback serves {counted(len(service.learners), 'learner')} at http://{name}:{port}/")
         if service.kept_out:
             names = words_of(name for name, _ in service.kept_out.reasons())
-            say(f"{counted(len(service.kept_out), 'learner')} cannot be read, and answer 503: {names}")
+            say(f"kept out, as they cannot be read (503): {names}")
         if service.models:
             names = " or ".join(f'"{model}"' for model in service.models[:3])
             say(f'OpenAI clients: base_url = "http://{name}:{port}/v1", model = {names}')

@@ -134,8 +134,8 @@ def other_version(seq: int, body: dict[str, Any], error: StateError) -> str:
     """Return the words for a state that was stored whole, and that this version cannot read."""
     package = body.get("package", "unknown")
     return (
-        f"event {seq} was written by another version ({package:.20}) whose states this one, {__version__}, does not "
-        f"read: {error}"
+        f"event {seq} was written by version {package:.20} with a state that this one, {__version__}, does not read: "
+        f"{error}"
     )
 
 
