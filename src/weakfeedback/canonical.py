@@ -35,7 +35,9 @@ def canonical(value: Any) -> str:
     >>> canonical({"b": 1.0, "a": [True, 1]})
     '{"a":[true,1],"b":1}'
     """
-    return json_text(_by_value(value))
+    text = json_text(value)
+    whole = ".0" in text or "e+" in text  # perhaps: otherwise no float in it is whole
+    return json_text(_by_value(value)) if whole else text
 
 
 def _by_value(value: Any) -> Any:

@@ -82,7 +82,7 @@ class SqliteStore(SqlStore):
         self._connection: sqlite3.Connection | None = connection
         self._owner = owner
         self._synchronous = ""
-        self._file = _identity(file)
+        self._file, self._log_path = _identity(file), str(_log_of(file))
         self._log: tuple[int, int] | None = None  # the write-ahead log, if this process writes to it
         self._total = self._synced = 0  # events, and those that survive a loss of power
         self._own_name = ""  # its identity, if this process owns it
@@ -216,11 +216,11 @@ class SqliteStore(SqlStore):
 
     def _check_place(self) -> None:
         """Check that neither file was removed or replaced, which would lose everything written."""
-        if _identity(self.path) != self._file:
+        if _identity(self.place) != self._file:
             raise StoreUnavailable(errno.ENOENT, f"{self.path} was removed or replaced while it was in use")
-        if self._log is not None and _identity(_log_of(self.path)) != self._log:
+        if self._log is not None and _identity(self._log_path) != self._log:
             raise StoreUnavailable(
-                errno.ENOENT, f"{_log_of(self.path)} was removed or replaced while it was in use"
+                errno.ENOENT, f"{self._log_path} was removed or replaced while it was in use"
             )
 
     # What is kept outside of the store
@@ -460,7 +460,7 @@ def _check_schema(file: Path, database: sqlite3.Connection) -> bool:
     return True
 
 
-def _identity(file: Path) -> tuple[int, int] | None:
+def _identity(file: str | Path) -> tuple[int, int] | None:
     try:
         found = os.stat(file)
     except FileNotFoundError:

@@ -195,13 +195,22 @@ def pairs_of(differ: Any, arm: int) -> np.ndarray:
     >>> pairs_of([(0, 1)], 1).tolist()
     [[False, True], [False, False]]
     """
+    pairs = output_list("differ", differ)
+    if not pairs:
+        return none_of(arm)
     matrix = np.zeros((arm + 1, arm + 1), dtype=np.bool_)
-    for pair in output_list("differ", differ):
+    for pair in pairs:
         known = isinstance(pair, (tuple, list)) and len(pair) == 2
         if not known or not all(type(k) is int for k in pair) or not 0 <= pair[0] < pair[1] <= arm:
             raise ValueError(f"differ must be pairs (i, j) with 0 <= i < j <= {arm}, got {short(pair)}")
         matrix[pair[0], pair[1]] = True
     return freeze(matrix)
+
+
+@functools.lru_cache(1024)
+def none_of(arm: int) -> np.ndarray:
+    """Return the matrix of no pairs."""
+    return freeze(np.zeros((arm + 1, arm + 1), dtype=np.bool_))
 
 
 def freeze(array: np.ndarray) -> np.ndarray:

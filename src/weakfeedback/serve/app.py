@@ -137,13 +137,21 @@ def problem_message(problem: Problem, path: str = "") -> Message:
     return problem.status, headers, body
 
 
+def headers_of(scope: Any) -> dict[bytes, bytes]:
+    """Return the headers of a request by their names; the last of several."""
+    known: dict[bytes, bytes] | None = scope.get("weakfeedback.headers")
+    if known is None:
+        known = scope["weakfeedback.headers"] = dict(scope["headers"])
+    return known
+
+
 class Visit:
     """A request within the gate: its headers, its number and trace, and what is told of it when it is over."""
 
     def __init__(self, gate: Gate, scope: Any) -> None:
         service = gate.service
         self.began, self.scope, self._gate = time.perf_counter(), scope, gate
-        headers = self.headers = scope["weakfeedback.headers"] = dict(scope["headers"])
+        headers = self.headers = headers_of(scope)
         self.number = scope["weakfeedback.number"] = _request_id(headers)
         trace = read_trace(scope["headers"]) if b"traceparent" in headers else None
         self.span = None
@@ -162,8 +170,8 @@ class Visit:
 
     def dress(self, own: list[tuple[bytes, bytes]], origins: Container[str]) -> None:
         """Add to the headers of the answer what every answer has."""
-        names = {name for name, _ in own}
-        own.extend([pair for pair in SECURITY if pair[0] not in names])
+        known = dict(own)
+        own += [pair for pair in SECURITY if pair[0] not in known]
         own.append((b"x-request-id", self.number))
         origin = self.headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower() in origins:
@@ -176,10 +184,13 @@ class Visit:
         seconds = time.perf_counter() - self.began
         route = scope.get("weakfeedback.route", "other")
         self._gate.service.metrics.requested(route, status, seconds)
+        is_logged = log.isEnabledFor(logging.INFO)
+        if self.span is None and not is_logged:
+            return
         name = scope.get("weakfeedback.learner") or scope.get("path_params", {}).get("name")
         if self.span is not None:
             self.span.end(route, status, seconds, name if is_name(name) else None)
-        if log.isEnabledFor(logging.INFO):
+        if is_logged:
             told = {
                 "id": self.number.decode(),
                 "route": route,
@@ -260,7 +271,7 @@ class Gate:
         """
         scope = self._unprefixed(given)
         if self.passing is not None:
-            passed = passed or self.passing.is_passed(dict(scope["headers"]))
+            passed = passed or self.passing.is_passed(headers_of(scope))
             if not passed and self._ask_owner(given, scope, body, write):
                 return True
         endpoint, scope["path_params"] = self._find_post(scope["path"])
@@ -269,9 +280,7 @@ class Gate:
         if self.passing is not None and not self.passing.is_here(scope["path_params"].get("name")):
             return False
         scope["weakfeedback.passed"] = passed
-        task = asyncio.get_running_loop().create_task(self._answer(scope, endpoint, body, write))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        tasks.add(asyncio.get_running_loop().create_task(self._answer(scope, endpoint, body, write, tasks)))
         return True
 
     def _find_post(self, path: str) -> tuple[Endpoint | None, dict[str, str]]:
@@ -281,7 +290,9 @@ class Gate:
                 return endpoint, found.groupdict()
         return None, {}
 
-    async def _answer(self, scope: Any, endpoint: Endpoint, body: bytes, write: Write) -> None:
+    async def _answer(
+        self, scope: Any, endpoint: Endpoint, body: bytes, write: Write, tasks: set[asyncio.Task[Any]]
+    ) -> None:
         visit, status = Visit(self, scope), 0
         CURRENT.set(visit.trace)
         try:
@@ -296,6 +307,7 @@ class Gate:
             write(status, headers, made)
         finally:
             visit.end(status)
+            tasks.discard(asyncio.current_task())  # type: ignore[arg-type]
 
     async def _pass(self, scope: Any, receive: Any, send: Any, headers: dict[bytes, bytes]) -> None:
         self._admit(scope, headers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hmac
 import math
 import secrets
@@ -91,8 +92,7 @@ class Auth:
 
     def check_host(self, headers: dict[bytes, bytes]) -> None:
         """Reject host names other than this service's (DNS rebinding)."""
-        host = headers.get(b"host", b"").decode("latin-1").lower()
-        name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdigit() else host
+        name = _name_of(headers.get(b"host", b""))
         if name not in self.hosts:
             raise Problem("unknown_host", f"this service does not answer to the name {name!r:.80}")
 
@@ -226,6 +226,13 @@ class Auth:
 
     def _sign(self, text: str) -> str:
         return hmac.new(self._key, text.encode("latin-1", "replace"), sha256).hexdigest()
+
+
+@functools.lru_cache(64)
+def _name_of(host: bytes) -> str:
+    """Return the name in a Host header, without the port."""
+    text = host.decode("latin-1").lower()
+    return text.rsplit(":", 1)[0] if text.rpartition(":")[2].isdigit() else text
 
 
 def _cookie(text: str) -> str | None:

@@ -1,7 +1,8 @@
 """The queue of rows, and the thread that writes all waiting rows in one transaction.
 
-The disk sets the pace: while one transaction is being written, rows for the next one collect; there is no other delay.
-After a failure nothing more is written: everything that waits fails, and so does everything that comes later. The owner
+The disk sets the pace: while one transaction is being written, rows for the next one collect. It begins when a turn of
+the loop has brought no more of them: those who ask together are then answered together, and ask together again. There
+is no other delay. After a failure nothing more is written: everything that waits fails, and so does everything that comes later. The owner
 of the committer must then discard its state in memory and read the store again.
 """
 
@@ -15,6 +16,8 @@ from typing import Any
 
 from weakfeedback.journal.events import Row, StoreUnavailable
 from weakfeedback.journal.sql import Store
+
+MOST = 64  # requests for which a transaction waits
 
 Job = Callable[[], Any]
 Watch = Callable[[float, int], None]  # called with the seconds and events of a transaction
@@ -42,8 +45,10 @@ class Committer:
         self._queue: list[Item] = []
         self._error: BaseException | None = None
         self._stopping = False
-        self._idle = True  # the thread is waiting
-        self._called = False  # it is about to be notified
+        self._is_called = False  # `_gather` is about to run
+        self._seen = 0  # requests that waited when it ran last
+        self._is_asked = False  # the thread shall write
+        self._is_busy = False  # it was asked, and the loop has not heard yet that it is done
         self._thread = threading.Thread(target=self._work, name="weakfeedback commit", daemon=True)
         self._thread.start()
 
@@ -62,14 +67,24 @@ class Committer:
                 _refuse(future, self._error or StoreUnavailable(0, "the service is stopping"))
                 return future
             self._queue.append((item, future, stored))
-            if self._idle and not self._called:  # once for all that arrive in this iteration of the loop
-                self._called = True
-                self._loop.call_soon(self._call)
+            if not (self._is_called or self._is_busy):
+                self._call()
         return future
 
     def _call(self) -> None:
+        self._is_called = True
+        self._loop.call_soon(self._gather)
+
+    def _gather(self) -> None:
+        """Ask the thread to write what waits, once a turn of the loop has brought no more."""
         with self._wake:
-            self._called = False
+            count = len(self._queue)
+            if 1 < count < MOST and count > self._seen:
+                self._seen = count
+                self._call()
+                return
+            self._seen, self._is_called = 0, False
+            self._is_asked = self._is_busy = True
             self._wake.notify()
 
     def stop(self) -> None:
@@ -82,10 +97,9 @@ class Committer:
     def _work(self) -> None:
         while True:
             with self._wake:
-                self._idle = True
-                while not self._queue and not self._stopping:
+                while not (self._is_asked or self._stopping):
                     self._wake.wait()
-                self._idle = False
+                self._is_asked = False
                 taken, self._queue = self._queue, []
                 if not taken:
                     return
@@ -94,7 +108,15 @@ class Committer:
             except BaseException as error:
                 self._fail(taken, error)
                 return
-            self._tell(_resolve, done)
+            self._tell(self._finish, done)
+
+    def _finish(self, done: Done) -> None:
+        """Tell of what is stored, and go on."""
+        with self._lock:
+            self._is_busy = False
+            if self._queue and not self._is_called:
+                self._call()
+        _resolve(done)
 
     def _carry_out(self, taken: list[Item]) -> Done:
         """Write consecutive rows together; run jobs in between."""

@@ -183,7 +183,7 @@ class Kind:
 
     def refuse(self, given: FeedbackRequest, allowed: Sequence[str]) -> None:
         """Reject fields of a feedback that do not apply here."""
-        for field in given.model_fields_set - {*allowed, *ASIDE}:
+        for field in given.model_fields_set.difference(allowed, ASIDE):
             raise wrong(field, f"must be left out for a {self.name} learner", "wrong_outputs")
 
 

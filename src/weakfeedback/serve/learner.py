@@ -405,7 +405,10 @@ class Learner:
         """Learn the feedback of a pending decision; ``extra`` is stored with it, under the names in `EXTRA`."""
         if self.config.keep_outputs and given.outputs is not None:
             extra = {**(extra or {}), "outputs": given.outputs}
-        with self.outbox.tagged(None, extra) if extra else contextlib.nullcontext():
+        if extra:
+            with self.outbox.tagged(None, extra):
+                self.kind.learn(self.live, id, given, digest)
+        else:
             self.kind.learn(self.live, id, given, digest)
         end = self._settle()[-1]
         self._draw_again(id)

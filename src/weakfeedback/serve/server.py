@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import itertools
 import json
 import logging
 import signal
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from weakfeedback.serve.app import make_app
+from weakfeedback.serve.app import headers_of, make_app
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.config import ConfigError, Settings, opener, settle
 from weakfeedback.serve.limits import CONNECTIONS_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT
@@ -159,9 +160,10 @@ class Patient(HttpToolsProtocol):
             cycle.response_started = cycle.response_complete = True
             if self.transport.is_closing():
                 return
-            lines = [b"%s: %s\r\n" % pair for pair in (*cycle.default_headers, *headers)]
-            lines += (b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n", body)
-            self.transport.write(STATUS_LINE[status] + b"".join(lines))
+            pairs = (*cycle.default_headers, *headers)
+            head = b"%s: %s\r\n" * len(pairs) % (*itertools.chain.from_iterable(pairs),)
+            end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
+            self.transport.write(b"".join((STATUS_LINE[status], head, end, body)))
             if not cycle.keep_alive:
                 self.transport.close()
             cycle.on_response()
@@ -194,7 +196,7 @@ def is_short(cycle: Any) -> bool:
     """Whether a request is answered as soon as its body is here; not while the client does not read its answers."""
     if cycle.scope["method"] != "POST" or cycle.waiting_for_100_continue or cycle.flow.write_paused:
         return False
-    length = next((value for name, value in cycle.scope["headers"] if name == b"content-length"), b"")
+    length = headers_of(cycle.scope).get(b"content-length", b"")
     return length.isdigit() and len(length) < 6 and int(length) <= SHORT
 
 
