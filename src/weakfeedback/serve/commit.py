@@ -2,7 +2,9 @@
 
 The disk sets the pace: while one transaction is being written, rows for the next one collect. It begins when a turn of
 the loop has brought no more of them: those who ask together are then answered together, and ask together again. There
-is no other delay. After a failure nothing more is written: everything that waits fails, and so does everything that comes later. The owner
+is no other delay.
+
+After a failure nothing more is written: everything that waits fails, and so does everything that comes later. The owner
 of the committer must then discard its state in memory and read the store again.
 """
 
