@@ -1,7 +1,8 @@
 """An hour's worth of traffic in bounded form: ``python -m benchmarks.load [DECISIONS] [LEARNERS] [SECONDS]``.
 
 A service in a process of its own on a file, 16 clients over HTTP, decisions of one learner with their feedback. First
-at the pace of a million an hour, for so many seconds (60 unless told): the p99 of a decision is told in lone commits.
+at the pace of a million an hour, for so many seconds (60 unless told): the p99 of a decision is told in lone commits,
+beside that of a bare loop, which commits a row for each packet, all that are there together, and answers a constant.
 Then as fast as they are answered, so many as asked for (100,000): memory must stay flat, and each client waits for the
 15 others, so that the p99 is what the processor needs for 16 requests. Then many learners (10,000): what each costs in
 memory, and what reading them again takes. A part with 0 is left out.
@@ -25,6 +26,41 @@ COMMITS = 4.0  # that the p99 of a decision may take
 FLAT = 1.1  # times the memory after the first tenth of the decisions, at most
 
 
+BARE = """
+import asyncio, uvloop
+from weakfeedback.journal import SqliteStore
+from weakfeedback.journal.events import make_row
+
+BODY = b'{"id":17,"stage":1,"name":"b"}'
+ANSWER = b"HTTP/1.1 200 OK\\r\\ncontent-length: %d\\r\\n\\r\\n%s" % (len(BODY), BODY)
+store, waiting, seq = SqliteStore.open("bare.db"), [], 0
+learner = store.create_learner("t", 0)
+
+def commit():
+    global seq
+    store.write([make_row(learner, n, n, "decide", n, None, {"stage": 1}) for n in range(seq, seq + len(waiting))])
+    seq += len(waiting)
+    while waiting:
+        waiting.pop().write(ANSWER)
+
+class Bare(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def data_received(self, data):
+        if not waiting:
+            asyncio.get_running_loop().call_soon(commit)
+        waiting.append(self.transport)
+
+async def main():
+    server = await asyncio.get_running_loop().create_server(Bare, "127.0.0.1", 0)
+    print(f":{server.sockets[0].getsockname()[1]}", flush=True)
+    await server.serve_forever()
+
+uvloop.run(main())
+"""
+
+
 def memory_of(pid: int) -> float:
     """MB that a process has in memory."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 2**20
@@ -33,12 +69,19 @@ def memory_of(pid: int) -> float:
 def pace(seconds: float) -> None:
     """Play at the pace of an hour's worth of traffic, and tell the times of decisions."""
     period, taken, commits = CLIENTS * 3600 / HOURLY, list[float](), list[float]()
-    with tempfile.TemporaryDirectory() as folder, serving(OURS, folder, make_learner) as (pid, port):
-        asyncio.run(load(port, CLIENTS, 2.0, period))
+    bare: list[float] = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(OURS, folder, make_learner) as (pid, port),
+        serving([sys.executable, "-c", BARE], folder) as (_, other),
+    ):
+        for one in (port, other):
+            asyncio.run(load(one, CLIENTS, 2.0, period))
         used = cpu_of(pid)
-        for _ in range(max(1, round(seconds / PART))):
+        for _ in range(max(1, round(seconds / PART))):  # by turns
             commits += lone_commits(folder, 50)
             taken += asyncio.run(load(port, CLIENTS, PART, period))[1]
+            bare += asyncio.run(load(other, CLIENTS, PART, period))[1]
         share = (cpu_of(pid) - used) / (PART * round(seconds / PART))
     cuts, commit = statistics.quantiles(taken, n=100), statistics.median(commits)
     print(
@@ -49,6 +92,11 @@ def pace(seconds: float) -> None:
     print(
         f"p99 is {cuts[98] / commit:.1f} commits of {1e3 * commit:.2f} ms (at most {COMMITS:g}); "
         f"the p99 of a lone commit is {slow / commit:.1f}"
+    )
+    cuts = statistics.quantiles(bare, n=100)
+    print(
+        f"a bare loop: median {1e3 * cuts[49]:.2f} ms, p90 {1e3 * cuts[89]:.2f}, p99 {1e3 * cuts[98]:.2f}, "
+        f"{cuts[98] / commit:.1f} commits"
     )
 
 
