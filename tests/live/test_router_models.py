@@ -13,6 +13,7 @@ from weakfeedback import Router
 from weakfeedback.datasets.answers import CHAINS, load_answers
 from weakfeedback.live.errors import Refused, UnknownDecision
 from weakfeedback.routing import PayToCompare, SecondLooks
+from weakfeedback.routing.alike import pooled
 
 KINDS = {
     "plain": {"error_cost": 100},
@@ -53,10 +54,11 @@ def test_what_is_known_of_the_others_stays(kind):
 def test_the_policy_goes_on_as_one_that_never_had_the_model(compiled):
     """Removing a model that was never compared leaves the policy that the others would have made."""
     made = {"error_cost": 100, "policy": "Second-looks", "compiled": compiled}
-    router, other = Router(3, prices=[1, 2, 20], **made), Router(2, prices=[1, 20], **made)
+    router, other = (Router(2, prices=[1, 20], **made) for _ in range(2))
     rows = [[x % 7 == 0, 0] for x in range(300)]
-    router.warm_start([[a, b, b] for a, b in rows])
+    router.warm_start(rows)
     other.warm_start(rows)
+    router.add_model(price=2)
     router.remove_model(1)
     other.recost([1, 20])
     mine, theirs = (vars(one.policy) for one in (router, other))
@@ -254,3 +256,24 @@ def test_after_a_removal_the_rounds_ahead_begin_again_and_after_an_addition_they
     )
     assert (older.policy.begun, older.policy.ahead()) == (0, 1501)
     assert "begun" not in older.state()["core"]["fields"]
+
+
+def test_comparisons_with_a_removed_model_tell_of_the_others():
+    router = Router(3, prices=[1, 5, 20], error_cost=100)
+    router.warm_start([[0, 0, 0]] * 200 + [[1, 0, 0]] * 10)
+    before, kept = router.state(), [0, 2]
+    shown = router.core.counts.compared[np.ix_(kept, kept)]
+    plain = router.policy.N[np.ix_(kept, kept)].copy()
+    told = pooled(router.policy.D, router.policy.N)
+    router.remove_model(1)
+    assert [table[0, 1] for table in (router.policy.D, router.policy.N)] == [table[0, 2] for table in told]
+    assert np.array_equal(
+        router.core.counts.compared, shown
+    )  # what is reported are comparisons that were made
+    assert Router.from_state(router.state()).policy.N[0, 1] == router.policy.N[0, 1]
+    # an event from before that was so goes on as it did
+    older = Router.from_state(before)
+    body = {"prices": [1, 20], "kept": kept, "anew": True}
+    older.core.alter_anew("models", body, "other models", lambda first: None)
+    assert np.array_equal(older.policy.N, plain)
+    assert router.policy.N[0, 1] > plain[0, 1]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any
 
-from scipy.special import betainc, betaincc
+from scipy.special import betainc, betaincc, betaln
 
 
 class SlowPayToCompare:
@@ -32,6 +32,8 @@ class SlowPayToCompare:
         self.memory, self.overspend, self.allowance = memory, overspend, allowance
         self.settled = self.K
         self.diary: list[tuple[str, Any]] = []  # ("round", S), ("answers", {model: output}), ("cancel", S)
+        self.earlier = 0  # rounds before models were removed
+        self.told: dict[tuple[int, int], tuple[float, float]] = {}  # D and N then
 
     # what the diary says
 
@@ -48,8 +50,8 @@ class SlowPayToCompare:
 
     def compared(self, i: int, j: int) -> tuple[float, float]:
         """D and N: every comparison counts one, less by exp(-step / H) for every step of rounds begun since."""
-        D = N = 0.0
-        rounds = 0
+        D, N = self.told.get((i, j), (0.0, 0.0))
+        rounds = self.earlier
         step = max(1, self.memory // 200) if self.memory else 0
         for what, content in self.diary:
             if what == "answers" and {i, j} <= set(content):
@@ -86,7 +88,7 @@ class SlowPayToCompare:
 
         self.settled = a = next((i for i in range(1, K) if accepts(i)), K)
         t = self.played()
-        ahead = self.horizon - t if self.horizon else max(self.least, t + 1)
+        ahead = self.horizon - self.earlier - t if self.horizon else max(self.least, t + 1)
         if self.memory:
             ahead = min(ahead, self.memory)
 
@@ -110,6 +112,21 @@ class SlowPayToCompare:
     def bound(self, t: int) -> float:
         return self.c[self.K] * ((1 + self.overspend) * (t + 1) + self.allowance)
 
+    def without(self, k: int) -> "SlowPayToCompare":
+        """The rule for the other models, once k is removed: a new diary, and what all pairs told until then."""
+        names = [i for i in range(1, self.K + 1) if i != k]
+        found = SlowPayToCompare(
+            *([self.c[i] for i in names], self.rho, self.kappa, self.horizon, self.least),
+            *(self.memory, self.overspend, self.allowance),
+        )
+        found.earlier = self.earlier + self.played()
+        counts = {pair: self.compared(*pair) for pair in combinations(range(1, self.K + 1), 2)}
+        met = any(N > 0 for pair, (_, N) in counts.items() if k in pair)
+        for pair in combinations(range(1, found.K + 1), 2):
+            D, N = counts[names[pair[0] - 1], names[pair[1] - 1]]
+            found.told[pair] = alike(D, N, list(counts.values())) if met else (D, N)
+        return found
+
     # the protocol
 
     def select(self, rng: Any) -> list[bool]:
@@ -124,6 +141,26 @@ class SlowPayToCompare:
 
     def cancel(self, call: Iterable[bool]) -> None:
         self.diary.append(("cancel", called(call)))
+
+
+def alike(D: float, N: float, all_counts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Counts that give the mean and the variance of the rate of one pair, if the rates of all come from one law."""
+    law = []  # log-weight, parameters, of every Beta(m mu, m (1 - mu))
+    for step in range(24):
+        mu = 1 / (1 + math.exp(5 - 9 * step / 23))
+        for m in (2, 8, 32, 128):
+            a, b = m * mu, m * (1 - mu)
+            seen = sum(betaln(a + d, b + n - d) - betaln(a, b) for d, n in all_counts)
+            law.append((math.log(mu * (1 - mu)) + seen, a + D, b + N - D))
+    top = max(weight for weight, _, _ in law)
+    total = math.fsum(math.exp(weight - top) for weight, _, _ in law)
+    parts = [(math.exp(weight - top) / total, a, b) for weight, a, b in law]
+    mean = math.fsum(w * a / (a + b) for w, a, b in parts)
+    within = math.fsum(w * a * b / ((a + b) ** 2 * (a + b + 1)) for w, a, b in parts)
+    between = math.fsum(w * (a / (a + b) - mean) ** 2 for w, a, b in parts)
+    size = mean * (1 - mean) / (within + between) - 1
+    differed, agreed = max(0.0, mean * size - 1), max(0.0, (1 - mean) * size - 1)
+    return differed, differed + agreed
 
 
 class SlowDoubleThompson:

@@ -10,7 +10,7 @@ from tests.rig.refusals import refusals
 from tests.routing.laws import random_law
 
 from weakfeedback import simulate
-from weakfeedback.routing import FixedModel, PayToCompare, RoutingProblem, SecondLooks
+from weakfeedback.routing import FixedModel, PayToCompare, RoutingProblem, SecondLooks, alike
 from weakfeedback.routing.policies import pay_to_compare, second_looks
 from weakfeedback.routing.prices import yield_table
 from weakfeedback.routing.setting import grouped_problem
@@ -150,7 +150,7 @@ def test_compiled_and_interpreted_rounds_are_those_of_the_twin():
     assert last["regret"] == pytest.approx(spent + errors - rounds * problem.total_costs.min())
 
 
-LOOKS, PAY = second_looks, pay_to_compare
+ALIKE, LOOKS, PAY = alike, second_looks, pay_to_compare
 MUTANTS = [
     ("tight", LOOKS, "return own if want[self.K] else call", "return call"),
     ("one feature", LOOKS, "return found\n", "return a\n"),
@@ -212,8 +212,8 @@ MUTANTS = [
     ("memory", LOOKS, "        self.L *= kept\n", ""),
     ("memory", LOOKS, "        self.N1 *= kept\n", ""),
     ("memory", LOOKS, " * self.prior[r] ** (1.0 - kept)", ""),
-    ("one feature", LOOKS, "prior = mu * (1.0 - mu)", "prior = mu"),
-    ("one feature", LOOKS, "np.linspace(-5.0, 4.0, POINTS)", "np.linspace(-4.0, 5.0, POINTS)"),
+    ("one feature", ALIKE, "prior = mu * (1.0 - mu)", "prior = mu"),
+    ("one feature", ALIKE, "np.linspace(-5.0, 4.0, POINTS)", "np.linspace(-4.0, 5.0, POINTS)"),
     ("conversations", LOOKS, "self.trusts_last = True", "pass"),
     ("conversations", LOOKS, "if total < least:", "if found == a:"),
     ("conversations", LOOKS, "self.followed += 1.0", "self.followed += 0.5"),
@@ -226,7 +226,7 @@ MUTANTS = [
     ("label", "module", "old", "new"), MUTANTS, ids=[f"{m[0]}: {m[2].strip()}"[:80] for m in MUTANTS]
 )
 def test_mutants_are_caught(label, module, old, new):
-    mutant = made_again((PAY, LOOKS), "SecondLooks", module, old, new)
+    mutant = made_again((ALIKE, PAY, LOOKS), "SecondLooks", module, old, new)
     assert not survives(lambda: battery(mutant, label))
 
 

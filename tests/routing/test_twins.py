@@ -1,14 +1,25 @@
 """The policies of routing against their slow twins, call by call, and mutants that must be caught."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from tests.reference import cascade as worlds
 from tests.reference import routing as slow
-from tests.rig.mutants import caught_in_a_loop, mutate, survives
+from tests.rig.mutants import caught_in_a_loop, made_again, mutate, survives
 from tests.routing.laws import random_law
 
 from weakfeedback import simulate
-from weakfeedback.routing import DoubleThompson, FixedModel, PayToCompare, RoutingProblem, play, tails, world
+from weakfeedback.routing import (
+    DoubleThompson,
+    FixedModel,
+    PayToCompare,
+    RoutingProblem,
+    alike,
+    play,
+    tails,
+    world,
+)
 from weakfeedback.routing.policies import double_thompson, pay_to_compare
 
 ROUNDS = 120
@@ -222,6 +233,72 @@ def test_mutants_are_caught(module, label, old, new):
     fast, twin, options = PAIRS[label]
     mutant = getattr(mutate(module, old, new), fast.__name__)
     assert not survives(lambda: battery(mutant, twin, options))
+
+
+REMOVALS = ["pay", "pay, horizon", "pay, memory", "pay, capped", "pay, hasty"]
+
+
+def removals(fast, label):
+    """Rounds, a removal, rounds, a removal, and so on: the same calls and counts as the twin."""
+    _, twin, options = PAIRS[label]
+    for seed in (2, 3, 7, 9):
+        rng = np.random.default_rng(seed)
+        rates = rng.uniform(0.02, 0.4, 5) * (seed != 7)
+        prices = np.sort(rng.uniform(0.0, 0.4, 5))
+        one, other = fast(prices, **options), twin(prices.tolist(), **options)
+        for models in (5, 4, 3, 2):
+            for t in range(25):
+                call, expected = one.select(None), other.select(None)
+                assert call.tolist() == expected, t
+                if seed == 9:  # the last model is never compared
+                    call = np.arange(models) < 2
+                outputs = (rng.random(int(call.sum())) < rates[:models][call]).astype(np.int64)
+                for policy in (one, other):
+                    policy.start(call, None)
+                    policy.update(call, outputs.tolist(), None)
+            gone = int(rng.integers(models)) if seed not in (3, 9) else models - 1
+            kept = [k for k in range(models) if k != gone]
+            one, other = one.with_models(one.c[kept], kept), other.without(gone + 1)
+            for i, j in combinations(range(1, models), 2):
+                counts = one.D[i - 1, j - 1], one.N[i - 1, j - 1]
+                assert counts == pytest.approx(other.compared(i, j), rel=1e-7, abs=1e-9)
+            assert one.begun == other.earlier
+            other_last = one.with_models(one.c, [*range(models - 2), -1])
+            assert np.array_equal(other_last.N[:-1, :-1], one.N[:-1, :-1])  # a new model: nothing is pooled
+
+
+@pytest.mark.parametrize("label", REMOVALS)
+def test_after_removals_calls_are_those_of_the_twin(label):
+    removals(PayToCompare, label)
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        (alike, " - log_beta(s, n - s)", ""),
+        (alike, "n - s + N[i][j] - D[i][j])", "n - s + N[i][j])"),
+        (alike, "prior = mu * (1.0 - mu)", "prior = mu"),
+        (alike, "SIZES = (2.0, 8.0, 32.0, 128.0)", "SIZES = (2.0, 8.0, 32.0, 64.0)"),
+        (alike, "np.linspace(-5.0, 4.0, POINTS)", "np.linspace(-4.0, 5.0, POINTS)"),
+        (alike, "(s + D[i][j] + 1.0)", "(s + D[i][j])"),
+        (alike, "(square - mean * mean) - 1.0", "(square - mean * mean)"),
+        (alike, "max(mean * size - 1.0, 0.0)", "mean * size - 1.0"),
+        (alike, "max((1.0 - mean) * size - 1.0, 0.0)", "(1.0 - mean) * size"),
+        (pay_to_compare, "if alike and min(kept) >= 0 and ", "if alike and "),
+        (pay_to_compare, "N[gone].any() | N[:, gone].any()", "N[gone].any()"),
+        (pay_to_compare, "N[gone].any() | N[:, gone].any()", "N[:, gone].any()"),
+        (pay_to_compare, "N[gone].any() | N[:, gone].any()", "True"),
+        (pay_to_compare, "            D, N = pooled(D, N)\n", "            D, N = pooled(D, N)[0], N\n"),
+        (
+            pay_to_compare,
+            "        if min(kept) >= 0:\n            found.begun",
+            "        if False:\n            found.begun",
+        ),
+    ],
+)
+def test_mutants_of_removals_are_caught(module, old, new):
+    mutant = made_again((alike, pay_to_compare), "PayToCompare", module, old, new)
+    assert not survives(lambda: [removals(mutant, label) for label in ("pay, hasty", "pay")])
 
 
 def runs_as_the_twin(play_mutant, world_mutant):

@@ -122,6 +122,7 @@ class Changing:
             body["at"] = int(time.time())
         elif min(kept) >= 0:
             body["anew"] = True  # the rounds ahead begin again
+            body["alike"] = True  # all pairs tell of each
         stages = self._other_stages(kept, model)
 
         def taken(first: int) -> None:  # readers look at the models first, so these change last

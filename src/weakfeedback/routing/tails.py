@@ -36,6 +36,17 @@ def correction(x):
     return series + (y - 0.5) * math.log(y) - y - math.log(product) - (x - 0.5) * math.log(x) + x
 
 
+def log_beta(a, b):
+    """Return log B(a, b).
+
+    >>> round(log_beta(2.0, 3.0) + math.log(12.0), 12)
+    0.0
+    """
+    n = a + b
+    main = (a - 0.5) * math.log(a / n) + (b - 0.5) * math.log(b / n) - 0.5 * math.log(n)
+    return main + HALF_LOG_TAU + correction(a) + correction(b) - correction(n)
+
+
 def front(a, b, x):
     """Return x^a (1 - x)^b / B(a, b), for 0 < x < 1.
 

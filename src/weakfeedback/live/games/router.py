@@ -635,9 +635,12 @@ class RouterGame:
         """Go on with other models: what is known of pairs that stay is kept, and a period of prices begins."""
         new, kept = self._other_terms(body, terms), body["kept"]
         policy: Any = self.driver.write_back()
-        after, other = counts.after_models(kept, new.prices), policy.with_models(new.costs, kept)
-        if isinstance(policy, PayToCompare) and not body.get("anew", False):  # as the event was made
-            other.begun = policy.begun
+        after = counts.after_models(kept, new.prices)
+        if isinstance(policy, PayToCompare):  # by the rules of the time when the event was made
+            other = policy.with_models(new.costs, kept, alike=body.get("alike", False))
+            other.begun = other.begun if body.get("anew", False) else policy.begun
+        else:
+            other = policy.with_models(new.costs, kept)
         return Altered(body, after, new, other, self.talks.with_models(kept))
 
     def _other_terms(self, body: dict[str, Any], terms: RouterTerms) -> RouterTerms:

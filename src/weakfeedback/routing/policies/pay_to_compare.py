@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from weakfeedback.contract.models import square_of
+from weakfeedback.routing.alike import pooled
 from weakfeedback.routing.events import added
 from weakfeedback.routing.prices import model_prices
 from weakfeedback.routing.tails import below, mean_excess
@@ -344,17 +345,22 @@ class PayToCompare:
         self.more = 0.0
         self.weigh_all()
 
-    def with_models(self, prices, kept):
+    def with_models(self, prices, kept, alike=True):
         """Return the policy for other models: ``kept[k]`` is what model k was before, -1 for a new one.
 
         What is known of pairs that stay is kept, no comparison is open, and the bound on spending restarts. If models
-        are only removed, so do the rounds ahead: how long the former ones were used tells nothing of these.
+        are only removed, so do the rounds ahead: how long the former ones were used tells nothing of these. But their
+        comparisons tell what pairs are like (`pooled`), unless ``alike`` is False.
         """
         found = copy.copy(self)
         found.c = model_prices(prices)
         found.K = found.c.size
         fresh = np.zeros((found.K, found.K))
-        found.D, found.N = square_of(self.D, kept, fresh), square_of(self.N, kept, fresh)
+        D, N = self.D, self.N
+        gone = [k for k in range(self.K) if k not in kept]
+        if alike and min(kept) >= 0 and N[gone].any() | N[:, gone].any():
+            D, N = pooled(D, N)
+        found.D, found.N = square_of(D, kept, fresh), square_of(N, kept, fresh)
         found.asked, found.cheap, found.low = fresh.copy(), fresh.copy(), fresh.copy()
         found.take_tables(self, kept)
         found.reprice(prices)

@@ -5,14 +5,12 @@ import math
 import numpy as np
 
 from weakfeedback.contract.models import pairs_table, square_of
+from weakfeedback.routing.alike import grid
 from weakfeedback.routing.policies.pay_to_compare import LEAST_PRICE, PayToCompare
 from weakfeedback.routing.prices import LEAST_YIELD, model_prices, yield_table
 from weakfeedback.routing.tails import below, mean_excess
 from weakfeedback.validate import brief, integer, number
 
-POINTS = 24  # of a mean disagreement, from -5 to 4 on the logistic scale
-# how alike groups are: comparisons that the mean of all groups is worth in each
-SIZES = (2.0, 8.0, 32.0, 128.0)
 MOST_FEATURES = 16
 MOST_GROUPS = 1000
 TRUSTED = ("nobody", "last", "conversations")
@@ -431,16 +429,3 @@ class SecondLooks(PayToCompare):
     def pair(self, i, j):
         """Return the number of a pair i < j."""
         return i * (2 * self.K - i - 1) // 2 + j - i - 1
-
-
-def grid():
-    """Return (m mu, m) of every point of the grid, and its prior, in proportion to mu (1 - mu).
-
-    >>> points, prior = grid()
-    >>> points.shape, round(float(prior.sum()), 12)
-    ((96, 2), 1.0)
-    """
-    mu = np.repeat(1.0 / (1.0 + np.exp(-np.linspace(-5.0, 4.0, POINTS))), len(SIZES))
-    m = np.tile(SIZES, POINTS)
-    prior = mu * (1.0 - mu)
-    return np.column_stack((m * mu, m)), prior / prior.sum()
