@@ -113,7 +113,7 @@ class SlowPayToCompare:
         return self.c[self.K] * ((1 + self.overspend) * (t + 1) + self.allowance)
 
     def without(self, k: int) -> "SlowPayToCompare":
-        """The rule for the other models, once k is removed: a new diary, and what all pairs told until then."""
+        """The rule for the others, once k is removed: a new diary, and what was known; all pairs tell if k was settled on."""
         names = [i for i in range(1, self.K + 1) if i != k]
         found = SlowPayToCompare(
             *([self.c[i] for i in names], self.rho, self.kappa, self.horizon, self.least),
@@ -121,10 +121,10 @@ class SlowPayToCompare:
         )
         found.earlier = self.earlier + self.played()
         counts = {pair: self.compared(*pair) for pair in combinations(range(1, self.K + 1), 2)}
-        met = any(N > 0 for pair, (_, N) in counts.items() if k in pair)
+        self.decision()  # which model is settled on now
         for pair in combinations(range(1, found.K + 1), 2):
             D, N = counts[names[pair[0] - 1], names[pair[1] - 1]]
-            found.told[pair] = alike(D, N, list(counts.values())) if met else (D, N)
+            found.told[pair] = alike(D, N, list(counts.values())) if k == self.settled else (D, N)
         return found
 
     # the protocol

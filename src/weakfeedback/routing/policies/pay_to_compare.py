@@ -349,16 +349,15 @@ class PayToCompare:
         """Return the policy for other models: ``kept[k]`` is what model k was before, -1 for a new one.
 
         What is known of pairs that stay is kept, no comparison is open, and the bound on spending restarts. If models
-        are only removed, so do the rounds ahead: how long the former ones were used tells nothing of these. But their
-        comparisons tell what pairs are like (`pooled`), unless ``alike`` is False.
+        are only removed, so do the rounds ahead: how long the former ones were used tells nothing of these. If the
+        settled one is among them, all comparisons tell what pairs are like (`pooled`), unless ``alike`` is False.
         """
         found = copy.copy(self)
         found.c = model_prices(prices)
         found.K = found.c.size
         fresh = np.zeros((found.K, found.K))
         D, N = self.D, self.N
-        gone = [k for k in range(self.K) if k not in kept]
-        if alike and min(kept) >= 0 and N[gone].any() | N[:, gone].any():
+        if alike and min(kept) >= 0 and self.settled() not in kept:
             D, N = pooled(D, N)
         found.D, found.N = square_of(D, kept, fresh), square_of(N, kept, fresh)
         found.asked, found.cheap, found.low = fresh.copy(), fresh.copy(), fresh.copy()
