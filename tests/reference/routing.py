@@ -113,7 +113,7 @@ class SlowPayToCompare:
         return self.c[self.K] * ((1 + self.overspend) * (t + 1) + self.allowance)
 
     def without(self, k: int) -> "SlowPayToCompare":
-        """The rule for the others, once k is removed: a new diary, and what was known; all pairs tell if k was settled on."""
+        """The rule once k is removed: a new diary, and what was known; all pairs tell if k was settled."""
         names = [i for i in range(1, self.K + 1) if i != k]
         found = SlowPayToCompare(
             *([self.c[i] for i in names], self.rho, self.kappa, self.horizon, self.least),
