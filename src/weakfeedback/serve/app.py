@@ -314,7 +314,7 @@ class Gate:
             write(status, headers, made)
         finally:
             visit.end(status)
-            tasks.discard(asyncio.current_task())  # type: ignore[arg-type]
+            tasks.discard(asyncio.current_task())
 
     async def _pass(self, scope: Any, receive: Any, send: Any, headers: dict[bytes, bytes]) -> None:
         self._admit(scope, headers)
