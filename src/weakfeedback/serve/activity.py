@@ -159,8 +159,8 @@ class Activity:
         self._remembered(event.decision, stage=stage)
 
     def _feedback(self, event: Event) -> None:
+        known = self._count_end(event, "accepted")
         row, place, body = self.series.row(event.at), self.series.place, event.body
-        known = self._count_end(row, event, "accepted")
         self._remembered(event.decision, state="answered", ended=event.at)
         if known is None:
             return
@@ -183,11 +183,11 @@ class Activity:
             spent = total(self.costs[: stage + 1]) if paid is None else total(paid)
             self._pay(row, spent, self._alone(stage, paid))
             called = range(stage + 1)
-        self._compare(row, event.at, called, body.get("differ"), body.get("far"))
+        self._compare(event.at, called, body.get("differ"), body.get("far"))
 
     def _end(self, event: Event) -> None:
         word = "cancelled" if event.kind == "cancel" else "expired"
-        self._count_end(self.series.row(event.at), event, word)
+        self._count_end(event, word)
         wasted = 0.0 if self.billed else event.body.get("cost", 0.0)
         self.series.add(event.at, "wasted", wasted)
         self.wasted = added(self.wasted, wasted)
@@ -227,7 +227,7 @@ class Activity:
         body, everyone = event.body, range(len(self.names))
         for row in range(len(body["far"] if "differ" not in body else body["differ"])):
             differ, far = (body[key][row] if key in body else None for key in ("differ", "far"))
-            self._compare(self.series.row(event.at), event.at, everyone, differ, far)
+            self._compare(event.at, everyone, differ, far)
 
     def _recost(self, event: Event) -> None:
         self.costs = [float(cost) for cost in event.body["stage_costs"]]
@@ -295,9 +295,9 @@ class Activity:
             self.open[event.decision] = [event.at, stage, called]
         self._remember(event, stage, called, "open")
 
-    def _count_end(self, row: list[float], event: Event, word: str) -> list[Any] | None:
+    def _count_end(self, event: Event, word: str) -> list[Any] | None:
         self.ends[word] += 1
-        row[self.series.place[word]] += 1
+        self.series.row(event.at)[self.series.place[word]] += 1
         if event.decision is None:
             return None
         self.strayed.pop(event.decision, None)
@@ -320,11 +320,11 @@ class Activity:
         base = self.baseline
         return self.costs[base] if paid is None or len(paid) <= base else float(paid[base])
 
-    def _compare(self, row: list[float], at: int, called: Sequence[int], differ: Any, far: Any) -> None:
+    def _compare(self, at: int, called: Sequence[int], differ: Any, far: Any = None) -> None:
         """Count a comparison: pairs that differ or, where there are none, distances of all pairs."""
         if len(called) < 2:
             return
-        raised = 0
+        row, raised = self.series.row(at), 0
         unlike: dict[tuple[int, int], float] = {}
         if differ is not None:
             unlike = dict.fromkeys([(i, j) for i, j in differ], True)
