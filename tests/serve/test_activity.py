@@ -26,7 +26,7 @@ def events_of(path):
 
 def folded(watch, events):
     for event in events:
-        watch.apply(event)
+        watch.see(event)
     return watch
 
 
@@ -95,11 +95,11 @@ def test_a_restart_from_any_point_changes_nothing(cascade):
 
 def test_ages_and_prices():
     watch = Activity("cascade", ["a", "b"], [1, 5])
-    watch.apply(Event(0, 10_000_000, "decide", 0, None, {"stage": 1}))
-    watch.apply(Event(1, 12_000_000, "decide", 1, None, {"stage": 0}))
+    watch.see(Event(0, 10_000_000, "decide", 0, None, {"stage": 1}))
+    watch.see(Event(1, 12_000_000, "decide", 1, None, {"stage": 0}))
     assert watch.ages(13_000_000) == [3.0, 1.0]
-    watch.apply(Event(2, 13_000_000, "recost", None, None, {"stage_costs": [2, 7], "error_cost": 9}))
-    watch.apply(Event(3, 14_000_000, "feedback", 0, None, {"differ": [[0, 1]], "digest": ""}))
+    watch.see(Event(2, 13_000_000, "recost", None, None, {"stage_costs": [2, 7], "error_cost": 9}))
+    watch.see(Event(3, 14_000_000, "feedback", 0, None, {"differ": [[0, 1]], "digest": ""}))
     assert total(watch, "spent") == 9
     assert total(watch, "saved") == -2
     assert [change["stage_costs"] for change in watch.prices] == [[2, 7]]
@@ -139,19 +139,19 @@ def test_an_allocation(tmp_path):
 
 def test_an_adaptive_learner_stops_when_it_is_told_enough():
     watch = Activity("adaptive", ["a", "b", "c"], [1, 5, 20])
-    watch.apply(Event(0, 0, "begin", 0, None, {}))
-    watch.apply(Event(1, 1, "tell", 0, None, {"stage": 0, "class": 0, "next": 1}))
+    watch.see(Event(0, 0, "begin", 0, None, {}))
+    watch.see(Event(1, 1, "tell", 0, None, {"stage": 0, "class": 0, "next": 1}))
     assert total(watch, "decisions") == 1
     assert watch.recent[0]["state"] == "open"
-    watch.apply(Event(2, 2, "tell", 0, None, {"stage": 1, "class": 1, "next": None}))
+    watch.see(Event(2, 2, "tell", 0, None, {"stage": 1, "class": 1, "next": None}))
     # a round ends with both
-    watch.apply(Event(3, 2, "feedback", 0, None, {"differ": [[0, 1]], "digest": "x"}))
+    watch.see(Event(3, 2, "feedback", 0, None, {"differ": [[0, 1]], "digest": "x"}))
     assert watch.ends["accepted"] == 1
     assert (total(watch, "stop_1"), total(watch, "spent"), total(watch, "saved")) == (1, 6, 14)
     assert (total(watch, "compared_0_1"), total(watch, "differed_0_1")) == (1, 1)
     assert watch.recent[0] == {"id": 0, "at": 0, "stage": 1, "state": "answered", "ended": 2}
-    watch.apply(Event(4, 3, "begin", 1, None, {}))
-    watch.apply(Event(5, 4, "expire", 1, None, {}))
+    watch.see(Event(4, 3, "begin", 1, None, {}))
+    watch.see(Event(5, 4, "expire", 1, None, {}))
     assert watch.ends["expired"] == 1
     assert not watch.open
 
@@ -159,15 +159,15 @@ def test_an_adaptive_learner_stops_when_it_is_told_enough():
 def test_a_round_that_does_not_call_its_stages_in_order_goes_on_from_a_state():
     watch = Activity("adaptive", ["a", "b", "c"], [1, 5, 20])
     for id in (0, 1):
-        watch.apply(Event(2 * id, 0, "begin", id, None, {}))
-        watch.apply(Event(2 * id + 1, 1, "tell", id, None, {"stage": 2 * id, "class": 0, "next": 1 - id}))
+        watch.see(Event(2 * id, 0, "begin", id, None, {}))
+        watch.see(Event(2 * id + 1, 1, "tell", id, None, {"stage": 2 * id, "class": 0, "next": 1 - id}))
     restored = Activity.from_state(watch.state())
     assert restored.state() == watch.state()
     assert [restored.open[id][2] for id in (0, 1)] == [[0], [0]]  # classes, as ever
     for id, costs in ((0, [1, 5]), (1, [19, 2])):
         tell = {"stage": 1 - id, "class": 1, "next": None}
-        restored.apply(Event(4 + 2 * id, 2, "tell", id, None, tell))
-        restored.apply(Event(5 + 2 * id, 2, "feedback", id, None, {"differ": [[0, 1 + id]], "costs": costs}))
+        restored.see(Event(4 + 2 * id, 2, "tell", id, None, tell))
+        restored.see(Event(5 + 2 * id, 2, "feedback", id, None, {"differ": [[0, 1 + id]], "costs": costs}))
     assert (total(restored, "spent"), total(restored, "saved")) == (27, 14 - 2)
     assert (total(restored, "compared_0_1"), total(restored, "compared_0_2")) == (1, 1)
     assert not restored.open
@@ -176,9 +176,9 @@ def test_a_round_that_does_not_call_its_stages_in_order_goes_on_from_a_state():
 
 def test_a_warm_start_and_a_proxied_request_count():
     watch = Activity("router", ["a", "b"], [1, 5])
-    watch.apply(Event(0, 0, "warm", None, None, {"differ": [[[0, 1]], []]}))
+    watch.see(Event(0, 0, "warm", None, None, {"differ": [[[0, 1]], []]}))
     assert (total(watch, "compared_0_1"), total(watch, "differed_0_1")) == (2, 1)
-    watch.apply(Event(1, 5, "serve", None, None, {"stage": 0, "cost": 1.5, "tokens": [10, 0, 3]}))
+    watch.see(Event(1, 5, "serve", None, None, {"stage": 0, "cost": 1.5, "tokens": [10, 0, 3]}))
     assert not watch.recent
     assert Activity.from_state(watch.state()).state() == watch.state()
     assert (total(watch, "spent"), total(watch, "saved"), total(watch, "tokens_in")) == (1.5, 3.5, 10)
@@ -256,8 +256,8 @@ def test_a_state_of_another_version_is_read_as_far_as_it_goes():
 def test_many_stages_keep_pairs_of_neighbours():
     watch = Activity("cascade", [str(k) for k in range(64)], [1.0] * 64)
     assert len(watch.pairs) == 63
-    watch.apply(Event(0, 0, "decide", 0, None, {"stage": 63}))
-    watch.apply(Event(1, 1, "feedback", 0, None, {"differ": [[0, 63]], "digest": ""}))
+    watch.see(Event(0, 0, "decide", 0, None, {"stage": 63}))
+    watch.see(Event(1, 1, "feedback", 0, None, {"differ": [[0, 63]], "digest": ""}))
     assert total(watch, "compared_62_63") == 1
     assert len(watch.drift.detectors) == 64 * 63 // 2
 
@@ -275,6 +275,6 @@ def test_a_state_does_not_change_while_the_watch_goes_on():
         Event(6, 6, "cancel", 1, None, {"cost": 1.0}),
     ]
     for event in events:
-        watch.apply(event)
+        watch.see(event)
         taken.append((watch.state(), json.dumps(watch.state())))
     assert all(json.dumps(state) == text for state, text in taken)

@@ -35,8 +35,8 @@ def test_rounded_parts_add_up_to_the_rounded_sum(parts, decimals):
 
 
 def decided(watch, at, stage=0):
-    watch.apply(Event(0, at, "decide", 1, None, {"stage": stage}))
-    watch.apply(Event(1, at, "feedback", 1, None, {"differ": [], "digest": ""}))
+    watch.see(Event(0, at, "decide", 1, None, {"stage": stage}))
+    watch.see(Event(1, at, "feedback", 1, None, {"differ": [], "digest": ""}))
 
 
 @pytest.mark.parametrize("span", view.SPANS)

@@ -125,8 +125,8 @@ def test_saved_is_signed():
     watch = Activity("cascade", ["a", "b"], [5, 6])
     from weakfeedback.journal import Event
 
-    watch.apply(Event(0, 0, "decide", 1, None, {"stage": 1}))
-    watch.apply(Event(1, 1, "feedback", 1, None, {"differ": [], "digest": ""}))
+    watch.see(Event(0, 0, "decide", 1, None, {"stage": 1}))
+    watch.see(Event(1, 1, "feedback", 1, None, {"differ": [], "digest": ""}))
     row = view.row("x", watch, line="", settled=1, currency="EUR", archived=False, now=2)
     assert (row["saved"], row["lost"]) == ("−5.00 EUR", True)
 
@@ -374,9 +374,9 @@ def test_charts_are_running_totals_that_end_at_the_report():
 
     watch, minute = Activity("cascade", ["a", "b"], [1, 9]), 60_000_000
     for n in range(1, 61):
-        watch.apply(Event(2 * n, n * minute, "decide", n, None, {"stage": n % 2}))
+        watch.see(Event(2 * n, n * minute, "decide", n, None, {"stage": n % 2}))
         differ = [[0, 1]] if n % 4 == 1 else []
-        watch.apply(Event(2 * n + 1, n * minute, "feedback", n, None, {"differ": differ, "digest": ""}))
+        watch.see(Event(2 * n + 1, n * minute, "feedback", n, None, {"differ": differ, "digest": ""}))
     pair = {"pair": [0, 1], "share": 0.5, "low": 0.3, "high": 0.7, "comparisons": 30, "pays_above": 0.1}
     report = {"settled": 1, "disagreement": [pair], "currency": None}
     made = view.charts(report, watch, "1h", 62 * minute)
@@ -390,8 +390,8 @@ def test_charts_are_running_totals_that_end_at_the_report():
     assert line["low"][-1] < 0.5 < line["high"][-1]
     assert [x for values in made["stops"] for x in values if x not in (0.0, 1.0)] == []
     # the minute that has not ended is the last
-    watch.apply(Event(200, 62 * minute, "decide", 99, None, {"stage": 0}))
-    watch.apply(Event(201, 62 * minute, "feedback", 99, None, {"differ": [], "digest": ""}))
+    watch.see(Event(200, 62 * minute, "decide", 99, None, {"stage": 0}))
+    watch.see(Event(201, 62 * minute, "feedback", 99, None, {"differ": [], "digest": ""}))
     assert view.charts(report, watch, "1h", 62 * minute + 5)["money"][0]["values"][-2:] == [
         spent[-1],
         spent[-1] + 1,

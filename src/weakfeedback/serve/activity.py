@@ -2,11 +2,11 @@
 
 ::
 
-    event --> Activity.apply --> series   minutes: decisions, stops, comparisons, money
-                          --> drift    a detector for every pair of stages
-                          --> open     decisions that wait, with their age
-                          --> recent   the last decisions and how they ended
-                          --> prices   every change of the prices;  audits   the last ones
+    event --> Activity.see --> series   minutes: decisions, stops, comparisons, money
+                        --> drift    a detector for every pair of stages
+                        --> open     decisions that wait, with their age
+                        --> recent   the last decisions and how they ended
+                        --> prices   every change of the prices;  audits   the last ones
 
 Replay rebuilds all of it, bit for bit. Answers that changed nothing (duplicates, conflicts, late ones) and calls of
 upstream models are not events: `note` counts them in a separate series, which lasts as long as the process.
@@ -80,7 +80,7 @@ class Activity:
         self.billed = False  # whether money comes from bills, not from stated prices
         self.early = False  # whether answers go out before they are compared
 
-    def apply(self, event: Event) -> None:
+    def see(self, event: Event, learner: Any = None) -> None:
         """Take one event into account; kinds that show nothing are ignored."""
         step = self._steps.get(event.kind)
         if step is not None:
@@ -312,8 +312,7 @@ class Activity:
         place, saved = self._spent, added(alone, -spent)
         row[place] = added(row[place], spent)
         row[place + 1] = added(row[place + 1], saved)
-        self.spent = added(self.spent, spent)
-        self.saved = added(self.saved, saved)
+        self.spent, self.saved = added(self.spent, spent), added(self.saved, saved)
 
     def _alone(self, stage: int, paid: Sequence[float] | None) -> float:
         """Return what the baseline alone would have cost; if it was called, what was paid for it."""
@@ -392,10 +391,6 @@ class Activity:
         )
         made.early = promised is not None and promised.background
         return made
-
-    def see(self, event: Event, learner: Any) -> None:
-        """Take one event into account."""
-        self.apply(event)
 
     def restore(self, state: Any) -> None:
         """Continue from a result of ``state``."""

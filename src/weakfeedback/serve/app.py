@@ -188,7 +188,8 @@ class Visit:
         """Count the request, and log it."""
         self.step_aside()
         scope, trace = self.scope, self.trace
-        scope.pop("weakfeedback.step_aside", None)  # a cycle: both would live until the next search for garbage
+        # a cycle: both would live until the next search for garbage
+        scope.pop("weakfeedback.step_aside", None)
         seconds = time.perf_counter() - self.began
         route = scope.get("weakfeedback.route", "other")
         self._gate.service.metrics.requested(route, status, seconds)

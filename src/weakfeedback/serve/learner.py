@@ -103,7 +103,8 @@ class Learner:
     """A named live object with its configuration, counters and times."""
 
     def __init__(self, name: str, id: int, config: Any, live: Live, clock: Clock = now) -> None:
-        self.name, self.id, self.live, self.clock = name, id, live, clock
+        self.name, self.id, self.clock = name, id, clock
+        self._set_live(live)
         self.kind: Kind = kind_of(config)
         self.config = config
         self.lock = asyncio.Lock()
@@ -137,10 +138,9 @@ class Learner:
         self._events: list[Event] = []
         self._seen = -1  # the last event that was counted
 
-    @property
-    def core(self) -> Core:
-        """What decides and learns."""
-        return self.live.core
+    def _set_live(self, live: Live) -> None:
+        self.live = live
+        self.core: Core = live.core  # what decides and learns
 
     @property
     def seq(self) -> int:
@@ -179,7 +179,7 @@ class Learner:
         """Continue with another object of the same state; keep the explanations of the last decisions."""
         core = live.core
         core.seed, core.every, core.kept = self.core.seed, self.core.every, self.core.kept
-        self.live = live
+        self._set_live(live)
         self.attach()
 
     def compiled(self) -> Live:

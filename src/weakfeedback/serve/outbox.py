@@ -12,6 +12,7 @@ from weakfeedback.journal.events import OPENS, Row, make_row
 
 SLACK = 1_000_000  # microseconds that a clock may be behind the last event without being called wrong
 Clock = Callable[[], int]
+Noted = tuple[Row, Event]
 
 
 def now() -> int:
@@ -36,8 +37,7 @@ class Outbox:
         self.learner, self.clock = learner, clock
         self.last_seq, self._at = last
         self._tag = NO_TAG  # of the next event, if it brings none itself
-        self._bodies: dict[int, dict[str, Any]] = {}
-        self._noted: list[tuple[Row, Event]] = []
+        self._noted: list[Noted] = []
 
     @contextlib.contextmanager
     def tagged(self, key: str | None, extra: Mapping[str, Any]) -> Iterator[None]:
@@ -50,8 +50,8 @@ class Outbox:
 
     def prepare(
         self, kind: str, decision: int | None, body: dict[str, Any], ahead: int = 0, tag: Tag | None = None
-    ) -> Row:
-        """Return the row of a future event that comes after ``ahead`` others."""
+    ) -> Noted:
+        """Return a future event that comes after ``ahead`` others, and its row."""
         key, extra = tag or (NO_TAG if kind == "cancel" else self._tag)
         if extra:
             body = {**body, **extra}
@@ -59,16 +59,14 @@ class Outbox:
         if now < self._at - SLACK and kind in OPENS:
             body = {**body, "clock": now}  # times in the log never decrease: keep that of the clock, too
         self._at = max(now, self._at)
-        seq = self.last_seq + 1 + ahead
-        row = make_row(self.learner, seq, self._at, kind, decision, key, body)
-        self._bodies[seq] = body
-        return row
+        event = Event(self.last_seq + 1 + ahead, self._at, kind, decision, key, body)
+        return make_row(self.learner, *event), event
 
-    def put(self, row: Row) -> None:
+    def put(self, row: Noted) -> None:
         """Queue an event; queueing it twice has no effect."""
-        seq, at, kind, decision, key = row[1:6]
+        seq = row[1].seq
         if seq > self.last_seq:
-            self._noted.append((row, Event(seq, at, kind, decision, key, self._bodies.pop(seq))))
+            self._noted.append(row)
             self.last_seq = seq
 
     @property
@@ -84,8 +82,7 @@ class Outbox:
         """Let no later event be earlier than this."""
         self._at = at
 
-    def take(self) -> list[tuple[Row, Event]]:
+    def take(self) -> list[Noted]:
         """Return what was queued since the last call."""
         taken, self._noted = self._noted, []
-        self._bodies.clear()
         return taken

@@ -92,6 +92,8 @@ class LabelComparator:
 
 def _plain(_: str, output: Any) -> Any:
     """Return a text as it is, any other value as canonical JSON, marked so that no text can equal it."""
+    if type(output) is int:
+        return f"\0{output}"  # as canonical JSON says it, without a detour
     return output if type(output) is str else "\0" + canonical(output)
 
 
