@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, cast
 
 from weakfeedback._version import __version__
@@ -133,6 +133,7 @@ class Learner:
         self.committed = -1
         self.ends: dict[int, Event] = {}
         self.keys: dict[str, Event] = {}
+        self._keeping: dict[str, int] = {}  # keys that so many look for now: their events stay in ``keys``
         self.pictured = -1  # the event of the last snapshot
         self._batch: list[Row] = []
         self._events: list[Event] = []
@@ -594,9 +595,22 @@ class Learner:
         for event in events:
             if event.kind in ENDS:
                 self.ends.pop(event.decision, None)  # type: ignore[arg-type]
-            if event.key is not None:
+            if event.key is not None and event.key not in self._keeping:
                 self.keys.pop(event.key, None)
         self.committed = events[-1].seq
+
+    @contextlib.contextmanager
+    def keeping(self, key: str) -> Iterator[None]:
+        """Keep the event of a key in memory: whoever has asked the store for it may have asked too early."""
+        self._keeping[key] = self._keeping.get(key, 0) + 1
+        try:
+            yield
+        finally:
+            others = self._keeping.pop(key) - 1
+            if others:
+                self._keeping[key] = others
+            elif key in self.keys and self.keys[key].seq <= self.committed:
+                del self.keys[key]
 
     def wants_snapshot(self) -> bool:
         """Whether there are enough events since the last snapshot."""

@@ -61,12 +61,19 @@ async def _open(
     contexts: list[Any],
     key: str | None,
 ) -> tuple[list[dict[str, Any]], asyncio.Future[Any] | None]:
-    """Run a step that opens decisions; return what clients are told of them, and the future of their commit."""
-    check = None
-    if key is not None:
+    """Run a step that opens decisions; return what clients are told of them, and the future of their commit.
+
+    The store is asked for a key before the learner is locked: meanwhile others decide, and their keys are asked for.
+    """
+    take, units = service.steps.take, len(contexts)
+    if key is None:
+        found, future = await take(learner, work, *arguments, None, units=units)
+    else:
         known = checked_key(key)
-        check = lambda: _find_repeated(service, learner, known, contexts)  # noqa: E731
-    found, future = await service.steps.take(learner, work, *arguments, key, check=check, units=len(contexts))
+        with learner.keeping(known):
+            stored = await find_by_key(service, learner, known)
+            check = lambda: _find_repeated(service, learner, known, stored, contexts)  # noqa: E731
+            found, future = await take(learner, work, *arguments, key, check=check, units=units)
     return [_describe(learner, one) if isinstance(one, Event) else one for one in found], future
 
 
@@ -82,11 +89,11 @@ def _describe(learner: Learner, event: Event) -> dict[str, Any]:
 
 
 async def _find_repeated(
-    service: Service, learner: Learner, key: str, contexts: list[Any]
+    service: Service, learner: Learner, key: str, stored: Event | None, contexts: list[Any]
 ) -> list[dict[str, Any]] | None:
-    """Return the decisions that were made with this key."""
+    """Return the decisions that were made with this key; the first is ``stored``, or was made since."""
     count = len(contexts)
-    first = await find_by_key(service, learner, key)
+    first = learner.keys.get(key, stored)
     if first is None:
         return None
     events = [first]

@@ -1,0 +1,89 @@
+"""Idempotency keys are looked for in the store while others decide: what was made meanwhile is not made twice."""
+
+import asyncio
+
+from tests.rig.harness import CASCADE, quick, serving
+
+from weakfeedback.serve.key_lookups import KeyLookups
+
+PLACE = "/v1/learners/t"
+
+
+async def test_a_decision_made_while_its_key_was_looked_for_is_repeated(tmp_path, monkeypatch):
+    """Its event is stored, and forgotten in memory, after the store has said that there is none."""
+    asked, answers = [], asyncio.Event()
+
+    async def find(self, learner, key):
+        asked.append(key)
+        if asked.count(key) == 2:
+            await answers.wait()
+        return
+
+    async with serving(tmp_path / "s.db", quick()) as (service, call):
+        await call("PUT", PLACE, CASCADE)
+        monkeypatch.setattr(KeyLookups, "find", find)
+        for body in ({}, {"count": 3}):
+            asked.clear()
+            answers.clear()
+            key = f"k{len(body)}"
+            first = asyncio.ensure_future(call("POST", PLACE + "/decide", body, idempotency_key=key))
+            second = asyncio.ensure_future(call("POST", PLACE + "/decide", body, idempotency_key=key))
+            made = (await first).data
+            assert asked.count(key) == 2
+            assert service.learners["t"].committed == service.learners["t"].seq
+            if body:
+                monkeypatch.undo()  # of its items the store is asked
+            answers.set()
+            again = (await second).data
+            made, again = (one.get("decisions", [one]) for one in (made, again))
+            assert [one["id"] for one in made] == [one["id"] for one in again]
+            assert [one["repeated"] for one in made + again] == [False] * len(made) + [True] * len(made)
+        assert service.learners["t"].counts["decided"] == 4
+        assert not service.learners["t"].keys
+
+
+async def test_keys_are_forgotten_when_nobody_looks_for_them(tmp_path, monkeypatch):
+    """Also if one of those who look leaves, or asks for what cannot be."""
+    looking, found = asyncio.Event(), asyncio.Event()
+
+    async def find(self, learner, key):
+        looking.set()
+        await found.wait()
+
+    async with serving(tmp_path / "s.db", quick()) as (service, call):
+        await call("PUT", PLACE, CASCADE)
+        monkeypatch.setattr(KeyLookups, "find", find)
+        bodies = ({}, {"context": [1]}, {})
+        left, wrong, made = (
+            asyncio.ensure_future(call("POST", PLACE + "/decide", body, idempotency_key="k"))
+            for body in bodies
+        )
+        await looking.wait()
+        left.cancel()
+        await asyncio.gather(left, return_exceptions=True)
+        found.set()
+        assert (await wrong).status == 422
+        assert (await made).data["repeated"] is False
+        assert not service.learners["t"].keys
+        assert (await call("POST", PLACE + "/decide", {}, idempotency_key="k2")).data["id"] == 2
+        assert not service.learners["t"].keys
+
+
+async def test_keys_of_one_learner_are_looked_for_together(tmp_path, monkeypatch):
+    """The learner is not locked meanwhile."""
+    together, most = 0, 0
+
+    async def find(self, learner, key):
+        nonlocal together, most
+        together += 1
+        most = max(most, together)
+        await asyncio.sleep(0.01)
+        together -= 1
+
+    async with serving(tmp_path / "s.db", quick()) as (_, call):
+        await call("PUT", PLACE, CASCADE)
+        monkeypatch.setattr(KeyLookups, "find", find)
+        asks = (call("POST", PLACE + "/decide", {}, idempotency_key=f"k{n}") for n in range(10))
+        made = [one.data for one in await asyncio.gather(*asks)]
+        assert most == 10
+        assert len({one["id"] for one in made}) == 10
