@@ -89,7 +89,7 @@ def test_a_restart_from_any_point_changes_nothing(cascade):
         restored = Activity("cascade", ["a", "b", "c"], [1, 5, 20])
         restored.restore(first.state())
         for event in events[cut:]:
-            restored.see(event, None)
+            restored.see(event)
         assert restored.state() == whole.state()
 
 

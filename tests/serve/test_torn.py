@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import sqlite3
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from weakfeedback.journal.recover import Checked
 from weakfeedback.live import Costed
 from weakfeedback.serve import learner as learner_module
 from weakfeedback.serve import steps as steps_module
+from weakfeedback.serve.activity import Activity
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.limits import AMOUNT_LIMIT, TTL_LIMIT
 from weakfeedback.serve.operations import deciding
@@ -354,3 +357,75 @@ async def test_a_snapshot_that_fails_is_a_warning_and_is_tried_again_later(tmp_p
     assert [one.split(" could")[0] for one in told] == [
         f"learner t: no snapshot of event {seq}" for seq in (9, 19, 29, 35)
     ]
+
+
+async def test_what_the_page_counts_may_fail_and_only_its_learner_is_read_again(tmp_path, monkeypatch):
+    """Events are counted many at once: until then the page shows what was counted, and nobody is refused."""
+    see, plan = Activity.see, {"fail": False}
+
+    def faulty(activity: Activity, event: Any) -> None:
+        if plan["fail"] and event.kind == "cancel":
+            raise ZeroDivisionError("a fault")
+        see(activity, event)
+
+    monkeypatch.setattr(Activity, "see", faulty)
+    monkeypatch.setattr(learner_module, "UNKNOWN", 0)
+    async with serving(tmp_path / "s.db") as (service, call):
+        for name in ("a", "b"):
+            await call("PUT", f"/v1/learners/{name}", {**CASCADE, "pending_limit": 1000})
+        torn, other = service.learners["a"], service.learners["b"]
+        await call("POST", "/v1/learners/a/decide", {})
+        plan["fail"] = True
+        assert (await call("POST", "/v1/learners/a/decisions/1/cancel", {})).status == 200
+        replies = []
+        while not torn.torn and len(replies) < 200:
+            replies.append(await call("POST", "/v1/learners/a/decide", {}))
+            for path in ("/metrics", "/v1/learners/a/report"):
+                if not torn.torn:
+                    assert (await call("GET", path)).status == 200
+        assert [one.status for one in replies] == [200] * (learner_module.TOGETHER - 2) + [500]
+        plan["fail"] = False
+        await until(lambda: service.learners["a"] is not torn)
+        assert (await call("GET", "/v1/learners/a")).data["pending"] == len(
+            replies
+        )  # the last one was stored too
+        assert service.learners["a"].observers["watch"].decided == 1 + len(replies)
+        assert service.learners["b"] is other
+
+
+def test_every_event_is_shown_once_and_in_order_whoever_looks(tmp_path, monkeypatch):
+    """A step in a thread adds events while the page looks."""
+    shown: list[int] = []
+
+    class Recorder:
+        def see(self, event: Any) -> None:
+            shown.append(event.seq)
+
+        def state(self) -> Any:
+            return list(shown)
+
+    monkeypatch.setitem(learner_module.OBSERVERS, "recorder", lambda _: Recorder())
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db") as (service, call):
+            await call("PUT", "/v1/learners/t", {**CASCADE, "pending_limit": 10_000})
+            learner, rounds, done = service.learners["t"], 3000, threading.Event()
+
+            def look() -> None:
+                while not done.is_set():
+                    found = learner.observers["recorder"].state()
+                    assert found == list(range(1, len(found) + 1))
+
+            known = sys.getswitchinterval()
+            sys.setswitchinterval(1e-5)
+            looking = [asyncio.to_thread(look) for _ in range(2)]
+            tasks = [asyncio.ensure_future(one) for one in looking]
+            try:
+                await asyncio.to_thread(lambda: [learner.decide([None]) for _ in range(rounds)])
+            finally:
+                done.set()
+                await asyncio.gather(*tasks)
+                sys.setswitchinterval(known)
+            assert learner.picture()["service"]["observers"]["recorder"] == list(range(1, rounds + 1))
+
+    asyncio.run(play())

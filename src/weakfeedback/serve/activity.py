@@ -80,7 +80,7 @@ class Activity:
         self.billed = False  # whether money comes from bills, not from stated prices
         self.early = False  # whether answers go out before they are compared
 
-    def see(self, event: Event, learner: Any = None) -> None:
+    def see(self, event: Event) -> None:
         """Take one event into account; kinds that show nothing are ignored."""
         step = self._steps.get(event.kind)
         if step is not None:

@@ -267,7 +267,7 @@ class Invoice:
         """Return the invoice of a new learner."""
         return cls(len(learner.kind.names))
 
-    def see(self, event: Event, learner: Any) -> None:
+    def see(self, event: Event) -> None:
         """Take one event into account."""
         if event.kind == "terms":
             self.agree(event.body, event.at)

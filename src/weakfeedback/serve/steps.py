@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +24,15 @@ BACK_OFF = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to read th
 
 log = logging.getLogger("weakfeedback.serve")
 Told = TypeVar("Told")
+Check = contextlib.AbstractAsyncContextManager[Callable[[], Awaitable[Any]]]
+
+
+@contextlib.asynccontextmanager
+async def _unchecked() -> AsyncIterator[Callable[[], Awaitable[Any]]]:
+    async def nothing() -> None:
+        pass
+
+    yield nothing
 
 
 class Steps:
@@ -48,13 +57,13 @@ class Steps:
         learner: Learner,
         work: Callable[..., Any],
         *arguments: Any,
-        check: Callable[[], Awaitable[Any]] | None = None,
+        check: Check | None = None,
         units: int = 1,
     ) -> tuple[Any, asyncio.Future[Any] | None]:
         """Run a step of a learner, of so many units of work; return its result, and the future of its commit.
 
-        If ``check``, called under the lock, returns the result of an earlier step, that is returned instead. A step
-        either changes nothing and raises, or its events are handed over, whatever fails afterwards.
+        If ``check``, entered before and called under the lock, returns the result of an earlier step, that is returned
+        instead. A step either changes nothing and raises, or its events are handed over, whatever fails afterwards.
         """
         weight, units = learner.weight(getattr(work, "__name__", "audit")), max(units, 1)
         if weight.is_heavy(units):  # a cancelled caller must not release the lock
@@ -64,9 +73,9 @@ class Steps:
             return await asyncio.shield(task)
         if check is None and not learner.lock.locked():  # no other task can run in between
             return self._take_now(learner, work, arguments, weight, units)
-        async with learner.lock:
+        async with check or _unchecked() as repeated, learner.lock:
             self._check_current(learner)
-            found = None if check is None else await check()
+            found = await repeated()
             if found is not None:
                 return found, self.commit(learner)
             return self._take_now(learner, work, arguments, weight, units)
@@ -96,7 +105,7 @@ class Steps:
         learner: Learner,
         work: Callable[..., Any],
         arguments: tuple[Any, ...],
-        check: Callable[[], Awaitable[Any]] | None,
+        check: Check | None,
         weight: Weight,
         units: int,
     ) -> tuple[Any, asyncio.Future[Any] | None]:
@@ -108,9 +117,9 @@ class Steps:
                 weight.is_timed()
                 weight.timed(time.thread_time() - began, units)
 
-        async with learner.lock:
+        async with check or _unchecked() as repeated, learner.lock:
             self._check_current(learner)
-            found = None if check is None else await check()
+            found = await repeated()
             if found is not None:
                 return found, self.commit(learner)
             self._check_current(learner)

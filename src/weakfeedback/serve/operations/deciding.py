@@ -10,7 +10,7 @@ from weakfeedback.journal import Event
 from weakfeedback.journal.events import OPENS
 from weakfeedback.serve.learner import ITEM, Learner
 from weakfeedback.serve.models import BeginRequest, DecideRequest, Problem, check_batch
-from weakfeedback.serve.operations.lookup import checked_key, find_by_key
+from weakfeedback.serve.operations.lookup import asked_before, checked_key, find_by_key
 from weakfeedback.serve.wording import moment
 
 if TYPE_CHECKING:
@@ -61,19 +61,14 @@ async def _open(
     contexts: list[Any],
     key: str | None,
 ) -> tuple[list[dict[str, Any]], asyncio.Future[Any] | None]:
-    """Run a step that opens decisions; return what clients are told of them, and the future of their commit.
-
-    The store is asked for a key before the learner is locked: meanwhile others decide, and their keys are asked for.
-    """
-    take, units = service.steps.take, len(contexts)
-    if key is None:
-        found, future = await take(learner, work, *arguments, None, units=units)
-    else:
+    """Run a step that opens decisions; return what clients are told of them, and the future of their commit."""
+    check = None
+    if key is not None:
         known = checked_key(key)
-        with learner.keeping(known):
-            stored = await find_by_key(service, learner, known)
-            check = lambda: _find_repeated(service, learner, known, stored, contexts)  # noqa: E731
-            found, future = await take(learner, work, *arguments, key, check=check, units=units)
+        check = asked_before(
+            service, learner, known, lambda first: _repeat(service, learner, known, first, contexts)
+        )
+    found, future = await service.steps.take(learner, work, *arguments, key, check=check, units=len(contexts))
     return [_describe(learner, one) if isinstance(one, Event) else one for one in found], future
 
 
@@ -88,14 +83,11 @@ def _describe(learner: Learner, event: Event) -> dict[str, Any]:
     }
 
 
-async def _find_repeated(
-    service: Service, learner: Learner, key: str, stored: Event | None, contexts: list[Any]
-) -> list[dict[str, Any]] | None:
-    """Return the decisions that were made with this key; the first is ``stored``, or was made since."""
+async def _repeat(
+    service: Service, learner: Learner, key: str, first: Event, contexts: list[Any]
+) -> list[dict[str, Any]]:
+    """Return the decisions that were made with this key, of which ``first`` is one."""
     count = len(contexts)
-    first = learner.keys.get(key, stored)
-    if first is None:
-        return None
     events = [first]
     for n in range(1, count + 1):  # one more, which must not exist
         event = await find_by_key(service, learner, f"{key}{ITEM}{n}")

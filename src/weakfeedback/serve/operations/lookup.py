@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from weakfeedback.journal import Event, Store
@@ -131,6 +133,25 @@ def checked_key(key: str) -> str:
 async def find_by_key(service: Service, learner: Learner, key: str) -> Event | None:
     """Return the event that has this key, stored or not."""
     return learner.keys.get(key) or await service.key_lookups.find(learner.id, key)
+
+
+@contextlib.asynccontextmanager
+async def asked_before(
+    service: Service, learner: Learner, key: str, repeat: Callable[[Event], Awaitable[Any]]
+) -> AsyncIterator[Callable[[], Awaitable[Any]]]:
+    """Yield what returns ``repeat(event)`` if an event has this key, else None; call it when the learner is locked.
+
+    The store is asked before that: meanwhile others decide, and their keys are asked for. So the event of a request
+    that was made since then is kept in memory.
+    """
+    with learner.keeping(key):
+        stored = await find_by_key(service, learner, key)
+
+        async def find() -> Any:
+            event = learner.keys.get(key, stored)
+            return None if event is None else await repeat(event)
+
+        yield find
 
 
 async def find_end(service: Service, learner: Learner, id: int) -> Event:

@@ -11,7 +11,7 @@ from weakfeedback.canonical import digest_of
 from weakfeedback.journal import Event
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import CalibrateRequest, Problem, WarmStartRequest
-from weakfeedback.serve.operations.lookup import checked_key, find_by_key
+from weakfeedback.serve.operations.lookup import asked_before, checked_key
 from weakfeedback.serve.wording import moment
 
 if TYPE_CHECKING:
@@ -51,20 +51,15 @@ async def run_once(
     digest = check = None
     if key is not None:
         known, digest = checked_key(key), digest_of(given.model_dump())
-        check = lambda: _find_same(service, learner, kind, known, digest, given)  # noqa: E731
+        check = asked_before(service, learner, known, lambda event: _repeat(event, kind, digest, given))
     units = len(getattr(given, "outputs", "1"))
     result, future = await service.steps.take(learner, work, given, key, digest, check=check, units=units)
     await service.steps.wait(future)
     return result
 
 
-async def _find_same(
-    service: Service, learner: Learner, kind: str, key: str, digest: str, given: Any
-) -> Event | None:
-    """The event of an earlier request with this key, which must have been the same."""
-    event = await find_by_key(service, learner, key)
-    if event is None:
-        return None
+async def _repeat(event: Event, kind: str, digest: str, given: Any) -> Event:
+    """Return the event of an earlier request with the same key, which must have been the same."""
     if event.kind != kind:
         raise Problem("key_reused", "the key was used for another request")
     known = event.body.get("digest")
