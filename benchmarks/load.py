@@ -1,17 +1,20 @@
-"""An hour's worth of traffic in bounded form: ``python -m benchmarks.load [DECISIONS] [LEARNERS] [SECONDS]``.
+"""An hour's worth of traffic in bounded form: ``python -m benchmarks.load [DECISIONS] [LEARNERS] [SECONDS] [LATE]``.
 
 A service in a process of its own on a file, 16 clients over HTTP, decisions of one learner with their feedback. First
 at the pace of a million an hour, for so many seconds (60 unless told): the p99 of a decision is told in lone commits,
 beside that of a bare loop, which commits a row for each packet, all that are there together, and answers a constant.
 Then as fast as they are answered, so many as asked for (100,000): memory must stay flat, and each client waits for the
 15 others, so that the p99 is what the processor needs for 16 requests. Then many learners (10,000): what each costs in
-memory, and what reading them again takes. A part with 0 is left out.
+memory, and what reading them again takes. A part with 0 is left out. With LATE, the disk takes so many microseconds
+more for each ``fdatasync``, for whoever asks it: a C compiler must be there.
 """
 
 import asyncio
 import http.client
 import json
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -58,6 +61,17 @@ async def main():
     await server.serve_forever()
 
 uvloop.run(main())
+"""
+
+LATER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+
+int fdatasync(int file) {
+    usleep(LATE);
+    return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(file);
+}
 """
 
 
@@ -152,8 +166,21 @@ def learners(count: int) -> None:
             print(f"started again in {time.perf_counter() - began:.1f} s, {cpu_of(pid):.1f} s of CPU")
 
 
+def slow_disk(late: int) -> None:
+    """Run all this again, and all that it starts, with a disk that takes so many microseconds more."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, shim = Path(folder) / "later.c", Path(folder) / "later.so"
+        source.write_text(LATER)
+        subprocess.run(["cc", "-shared", "-fPIC", f"-DLATE={late}", source, "-o", shim, "-ldl"], check=True)
+        again = [sys.executable, "-m", "benchmarks.load", *sys.argv[1:4]]
+        subprocess.run(again, env=os.environ | {"LD_PRELOAD": str(shim)}, check=True)
+
+
 if __name__ == "__main__":
     given = dict(enumerate(map(int, sys.argv[1:])))
+    if 3 in given:
+        slow_disk(given.pop(3))
+        sys.exit()
     for place, (part, usual) in enumerate(((traffic, 100_000), (learners, 10_000), (pace, 60))):
         if given.get(place, usual):
             part(given.get(place, usual))
