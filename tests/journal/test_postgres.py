@@ -26,6 +26,8 @@ from weakfeedback.journal import (
     StoreUnavailable,
     open_store,
 )
+from weakfeedback.journal.events import make_row
+from weakfeedback.journal.postgres import _BY_KEYS
 
 ROOT = Path(__file__).parents[2]
 
@@ -358,6 +360,26 @@ def test_events_wait_for_the_disk_unless_they_are_told_not_to(store):
     store.sync()
     assert setting() == b"on"
     assert store._all("SELECT pg_current_wal_flush_lsn()") != before
+
+
+JOIN = """SELECT event.* FROM unnest(?::bigint[], ?::text[]) AS asked (number, name)
+JOIN event ON learner = number AND key = name COLLATE "C" """
+
+
+@pytest.mark.parametrize(("command", "reads_all"), [(_BY_KEYS, False), (JOIN, True)])
+def test_keys_are_looked_for_by_their_index_also_if_that_was_planned_when_there_were_no_events(
+    store, command, reads_all
+):
+    """The plain join is the negative control: each look took longer, the more events there were."""
+    database = store._database
+    database.execute("SET plan_cache_mode = force_generic_plan")
+    numbered = command.replace("?", "$1", 1).replace("?", "$2", 1)
+    database.execute(f"PREPARE look (bigint[], text[]) AS {numbered}")
+    database.execute("EXECUTE look(ARRAY[1], ARRAY['k1'])")
+    store.write([make_row(1, n, n, "note", None, f"k{n}", {}) for n in range(10_000)])
+    plan = " ".join(str(line) for line in store._all("EXPLAIN EXECUTE look(ARRAY[1], ARRAY['k1'])"))
+    assert ("Seq Scan on event" in plan) == reads_all
+    assert ("event_key" in plan) != reads_all
 
 
 def test_a_vanished_machine_is_noticed(store):
