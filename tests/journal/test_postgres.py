@@ -382,6 +382,18 @@ def test_keys_are_looked_for_by_their_index_also_if_that_was_planned_when_there_
     assert ("event_key" in plan) != reads_all
 
 
+@pytest.mark.parametrize("bitmaps", ["off", "on"])
+def test_a_page_of_a_long_log_is_read_without_sorting_all_of_it(store, bitmaps):
+    """Before there are statistics. With the settings of the server, the negative control, all are sorted."""
+    store.write([make_row(1, n, n, "note", None, None, {}) for n in range(20_000)])
+    database = store._database
+    if bitmaps == "on":
+        database.execute("SET enable_bitmapscan = on")
+    page = "SELECT * FROM event WHERE learner = 1 AND seq > -1 ORDER BY seq LIMIT 1000"
+    plan = " ".join(str(line) for line in store._all(f"EXPLAIN {page}"))
+    assert ("Sort" in plan) == (bitmaps == "on")
+
+
 def test_a_vanished_machine_is_noticed(store):
     options = store._connection.info.get_parameters()
     idle, pause, count = (int(options[f"keepalives_{name}"]) for name in ("idle", "interval", "count"))

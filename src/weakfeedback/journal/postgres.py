@@ -83,8 +83,8 @@ _BATCH = """WITH mine AS (SELECT epoch FROM owner WHERE epoch = %s FOR SHARE)
 INSERT INTO event SELECT new.* FROM mine, unnest(
   %b::bigint[], %b::bigint[], %b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::text[]) AS new"""
 
-# planned once in a session, perhaps when there were no events: a plain join would then read all of them again and again,
-# but what OFFSET sets apart is looked for once for each key, by the index
+# planned once in a session, perhaps when there were no events: a plain join would then read all of them at every look,
+# but what OFFSET sets apart is looked for key by key in the index
 _BY_KEYS = """SELECT found.* FROM unnest(?::bigint[], ?::text[]) AS asked (number, name) CROSS JOIN LATERAL (
   SELECT * FROM event WHERE learner = number AND key = name COLLATE "C" OFFSET 0) AS found"""
 
@@ -206,6 +206,9 @@ class PostgresStore(SqlStore):
     def _set_up(self, database: "psycopg.Connection[Any]") -> None:
         if self._lock is None:
             database.execute("SET default_transaction_read_only = on")
+        # all commands look for rows in an index, in its order; without statistics the server would rather collect all
+        # events of a learner and sort them, for each page of its log
+        database.execute("SET enable_bitmapscan = off")
         names = psycopg.sql.SQL("SET search_path = {}, pg_temp").format(psycopg.sql.Identifier(self._schema))
         database.execute(names)
         database.adapters.register_loader("text", _Bytes)

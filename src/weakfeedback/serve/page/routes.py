@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gzip
 import json
 import time
@@ -103,10 +104,10 @@ class Page:
         self,
         service: Service,
         auth: Auth,
-        operations: Callable[[], Iterable[Operation]],
+        described: Callable[[], dict[str, Any]],
         root: str = "",
     ) -> None:
-        self.service, self.auth, self._operations, self._root = service, auth, operations, root
+        self.service, self.auth, self._described, self._root = service, auth, described, root
         self._kept: dict[tuple[str, str], tuple[Any, Any, float]] = {}  # valid until its key changes
         self._views: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
         self._rate = (time.monotonic(), service.commits, 0.0)
@@ -420,7 +421,7 @@ class Page:
 
     async def docs(self, request: Request) -> Response:
         """Show the documentation of the API."""
-        made = document(self._operations(), chat=bool(self.service.models), root=self._root)
+        made = self._described()
         return self.render(request, "docs.html", here="docs", doc=made, sections=sections(made))
 
     async def login(self, request: Request) -> Response:
@@ -611,11 +612,15 @@ def page_of(service: Service, auth: Auth, settings: Any = None) -> dict[str, Any
         *token_operations(auth, settings),
     ]
 
+    @functools.cache  # once all operations are here: it takes as long as hundreds of decisions
+    def described() -> dict[str, Any]:
+        return document([*OPERATIONS, *extra], chat=bool(service.models), root=root)
+
     async def openapi(_: Incoming) -> Outgoing:
-        return Outgoing(document([*OPERATIONS, *extra], chat=bool(service.models), root=root))
+        return Outgoing(described())
 
     extra.append(Operation("GET", "/openapi.json", "none", openapi, "Describe all routes: this document."))
-    page = Page(service, auth, lambda: [*OPERATIONS, *extra], root)
+    page = Page(service, auth, described, root)
     return {"operations": extra, "routes": page.routes()}
 
 
