@@ -317,7 +317,7 @@ async def page(path: Path, learners: int = 100) -> tuple[float, float]:
 
     for n, name in enumerate(names):
         await service.create(name, CONFIG.validate_python({**CASCADE, "seed": n}))
-    shown, taken = Page(service, Auth(), dict), []
+    shown, taken = Page(service, Auth(), lambda _: {}), []
     for _ in range(8):
         await play()
         start = time.process_time()

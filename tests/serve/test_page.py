@@ -139,7 +139,7 @@ def test_names_are_data(tmp_path):
             call = paged(service)
             assert (await call("PUT", "/v1/learners/triage", config)).status == 201
             await play(call, "triage", 3)
-            page = Page(service, Auth(), dict)
+            page = Page(service, Auth(), lambda _: {})
             pieces = learner_pieces(await page.learner("triage", "15m"))
             rows = page.overview_pieces(service.learners.values())
             shown = [(await call("GET", path)).body.decode() for path in ("/", "/learners/triage", "/docs")]
@@ -331,7 +331,7 @@ async def test_an_update_for_100_learners_costs_little(tmp_path):
             name = f"learner-{n}"
             await service.create(name, CONFIG.validate_python({**CASCADE, "seed": n}))
             await play_directly(service, name, 2)
-        page, spent = Page(service, Auth(), dict), []
+        page, spent = Page(service, Auth(), lambda _: {}), []
         page.overview_pieces(service.learners.values())
         for _ in range(5):
             for name in service.learners:
@@ -427,7 +427,7 @@ async def test_what_was_never_stored_is_not_shown_again(tmp_path):
         serving(tmp_path / "b.db", quick(durability="process")) as (other, _),
     ):
         config = CONFIG.validate_python({**CASCADE, "seed": 1})
-        page = Page(service, Auth(), dict)
+        page = Page(service, Auth(), lambda _: {})
         shown = []
         for one, answers in ((service, "xxx"), (other, "xyz")):
             await one.create("triage", config)

@@ -308,7 +308,7 @@ async def test_the_page_says_what_was_promised_and_what_differs(tmp_path):
             told = (await call("POST", PLACE + "/decide", {"group": "ab"[n % 2]})).data
             if len(told["call"]) > 1:
                 await call("POST", f"{PLACE}/decisions/{told['id']}/feedback", {"outputs": ["a", "a"]})
-        shown = await Page(service, Auth(), dict).learner("p", "15m")
+        shown = await Page(service, Auth(), lambda _: {}).learner("p", "15m")
         assert shown["summary"]["headline"]["rest"].endswith(" 90 were promised.")
         assert shown["summary"]["other"]["high"] != "0"
         said = [one["text"] for one in shown["summary"]["trust"]]

@@ -104,7 +104,7 @@ class Page:
         self,
         service: Service,
         auth: Auth,
-        described: Callable[[], dict[str, Any]],
+        described: Callable[[bool], dict[str, Any]],
         root: str = "",
     ) -> None:
         self.service, self.auth, self._described, self._root = service, auth, described, root
@@ -421,7 +421,7 @@ class Page:
 
     async def docs(self, request: Request) -> Response:
         """Show the documentation of the API."""
-        made = self._described()
+        made = self._described(bool(self.service.models))
         return self.render(request, "docs.html", here="docs", doc=made, sections=sections(made))
 
     async def login(self, request: Request) -> Response:
@@ -612,12 +612,12 @@ def page_of(service: Service, auth: Auth, settings: Any = None) -> dict[str, Any
         *token_operations(auth, settings),
     ]
 
-    @functools.cache  # once all operations are here: it takes as long as hundreds of decisions
-    def described() -> dict[str, Any]:
-        return document([*OPERATIONS, *extra], chat=bool(service.models), root=root)
+    @functools.cache  # it takes as long as hundreds of decisions
+    def described(chat: bool) -> dict[str, Any]:
+        return document([*OPERATIONS, *extra], chat=chat, root=root)
 
     async def openapi(_: Incoming) -> Outgoing:
-        return Outgoing(described())
+        return Outgoing(described(bool(service.models)))
 
     extra.append(Operation("GET", "/openapi.json", "none", openapi, "Describe all routes: this document."))
     page = Page(service, auth, described, root)
