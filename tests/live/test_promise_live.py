@@ -465,6 +465,12 @@ def test_a_cheap_stage_that_fails_is_no_difference_and_the_reference_answers():
     live = Cascade([small, *world.stages()[1:]], PRICES, agree=0.9, memory=64, seed=3)
     answers = [live(x) for x in range(250)] + live.answers(range(250, 300), 5)
     assert asyncio.run(live.acall(300)).id == 301
+    poor = Cascade([small, *world.stages()[1:]], PRICES, budget=2.0, memory=64, seed=3)
+    told = [poor(x) for x in range(300)]  # also where the reference is beyond the budget
+    assert sum(one.outputs[0] is None for one in told) > 50
+    assert all(one.arm == 2 for one in told if one.outputs[0] is None)
+    assert 50 < poor.report().blind <= sum(one.arm != 2 for one in told)
+    books(poor)
     assert all(
         one.label == WORDS[world.outputs[x, 2]] for x, one in enumerate(answers) if one.outputs[0] is None
     )
