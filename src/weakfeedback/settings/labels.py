@@ -18,7 +18,14 @@ def label_array(name: str, values: Any) -> np.ndarray:
     (array([1, 0]), array(['ill', 'well'], dtype='<U4'))
     """
     array = _array(name, values)
-    return array.astype(str) if _is_text(array) else whole_numbers(name, array, ALLOWED)
+    if array.dtype.kind == "U" and not isinstance(values, np.ndarray):
+        array = np.asarray(values, dtype=object)  # numbers and gaps among strings would pass for strings
+    if not _is_text(array):
+        return whole_numbers(name, array, ALLOWED)
+    other = [value for value in array.flat if not isinstance(value, str)]
+    if other:
+        raise ValueError(f"{name} must be {ALLOWED}, all of one kind, got {brief(other[0])} beside strings")
+    return array.astype(str)
 
 
 def label_table(truth: Any, outputs: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -63,6 +70,4 @@ def _array(name: str, values: Any) -> np.ndarray:
 
 
 def _is_text(values: np.ndarray) -> bool:
-    if values.dtype.kind == "O":
-        return all(isinstance(value, str) for value in values.flat)
-    return values.dtype.kind in "UT"
+    return values.dtype.kind in "UT" or any(isinstance(value, str) for value in values.flat)
