@@ -192,6 +192,7 @@ def test_few_requests_and_hopeless_models_get_another_headline(frame):
         (lambda f: f.assign(**{"small.score": "high"}), {}, "must hold numbers"),
         (lambda f: f, {"reference": "huge"}, "reference must be one of small, large, got 'huge'"),
         (lambda f: f, {"prices": [1.0]}, "prices must be 2 numbers"),
+        (lambda f: f, {"prices": ["1", "20"]}, "prices must be 2 numbers"),
         (lambda f: f, {"prices": [1.0, -1.0]}, "prices must be 2 numbers from 0 to 1e\\+15"),
         (lambda f: f, {"prices": [1.0, 1e308]}, "prices must be 2 numbers from 0 to 1e\\+15"),
         (lambda f: pd.concat([f, f[["small"]]], axis=1), {}, "must have one column 'small', it has 2"),
@@ -208,6 +209,13 @@ def test_few_requests_and_hopeless_models_get_another_headline(frame):
         (lambda f: f, {"group": "gold"}, "group: the log has no column 'gold'"),
         (lambda f: f, {"tokens_suffix": ".used"}, "tokens: the log has no column 'small.used'"),
         (lambda f: f, {"agree": 0.9, "budget": 3.0}, "budget must stand alone"),
+        (lambda f: f, {"seed": -1}, "seed must be an integer >= 0, got -1"),
+        (lambda f: f, {"seed": "x"}, "seed must be an integer >= 0, got 'x'"),
+        (
+            lambda f: f.rename(columns={"small": 0, "large": 1}),
+            {"models": [0, 1], "reference": 2},
+            "reference must be one of 0, 1, got 2",
+        ),
     ],
 )
 def test_bad_logs_get_one_line(frame, change, options, words):
@@ -222,6 +230,7 @@ def test_bad_logs_get_one_line(frame, change, options, words):
         ("log.txt", "a,b\n1,2\n", "must be a file that ends in .csv"),
         ("log.csv", "", "is not a table"),
         ("log.jsonl", "{", "is not a table"),
+        ("log.json", '[{"a": 1, "b": 1}]', "line 1 must be an object, {...}, got [{'a': 1, 'b': 1}]"),
         ("none.csv", None, "cannot be read"),
     ],
 )
@@ -274,11 +283,33 @@ def test_answers_are_the_same_only_if_they_are_equal_to_the_last_digit_and_chara
             [0],
             [0],
         ]
+    for small, large in (
+        ("int64", "uint64"),
+        ("Int64", "uint64"),
+        ("int64", "float64"),
+        ("float64", "Int64"),
+    ):
+        given = pd.DataFrame({"small": [2**53, 7], "large": [2**53, 7]}).astype(
+            {"small": small, "large": large}
+        )
+        given.loc[0, "small" if small != "float64" else "large"] += 1  # a float cannot hold it
+        found = codes(given)
+        assert (found[:, 0] == found[:, 1]).tolist() == [False, True]
     for kind in (object, "category", "Int64"):
         assert codes(pd.DataFrame({"small": [1, 2], "large": [1, 1]}).astype(kind)).tolist() == [
             [0, 0],
             [1, 0],
         ]
+
+
+def test_columns_may_be_called_by_numbers(frame, found):
+    other = frame.rename(columns={"small": 0, "large": 1, "small.score": "0.score"})
+    again = replay(other, [0, 1], PRICES, group="kind", reference=1, orders=2)
+    assert (again.models, again.reference) == (("0", "1"), "1")
+    assert again.promise.spent == found.promise.spent
+    assert replay(other.rename(columns={"0.score": "0_sure"}), [0, 1], PRICES, orders=1).unread == {
+        "0_sure": "_sure"
+    }
 
 
 def test_one_long_answer_does_not_make_all_of_them_long():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.validate import brief
+from weakfeedback.validate import brief, floats
 
 LINES = (".jsonl", ".ndjson", ".json")
 KINDS = (".csv", ".parquet", ".pq", *LINES)
@@ -66,9 +66,12 @@ def _rows(text: str) -> list[Any]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                found.append(json.loads(line))
+                row = json.loads(line)
             except json.JSONDecodeError as error:
                 raise ValueError(f"line {number}: {error.msg} at character {error.pos}") from None
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number} must be an object, {{...}}, got {brief(row)}")
+            found.append(row)
     return found
 
 
@@ -110,9 +113,9 @@ def _unread(frame: Any, names: tuple[str, ...], used: set[Any]) -> dict[str, str
     """Return the columns of numbers that are named after a model and were not read, with the rest of their names."""
     found = {}
     for column in frame.columns:
-        model = max((name for name in names if str(column).startswith(str(name))), key=len, default=None)
+        model = max((name for name in map(str, names) if str(column).startswith(name)), key=len, default=None)
         if model is not None and column not in used and frame[column].dtype.kind == "f":
-            found[str(column)] = str(column)[len(str(model)) :]
+            found[str(column)] = str(column)[len(model) :]
     return found
 
 
@@ -126,8 +129,8 @@ def _names(models: Any) -> tuple[str, ...]:
 
 def _prices(prices: Any, size: int) -> np.ndarray:
     try:
-        found = np.array(prices, dtype=float)
-    except (TypeError, ValueError):
+        found = floats(prices)
+    except (TypeError, ValueError, OverflowError):
         found = np.full(1, np.nan)
     if found.shape != (size,) or not ((found >= 0.0) & (found <= DEAREST)).all():
         raise ValueError(
@@ -174,8 +177,8 @@ def _codes(columns: list[Any], names: list[Any]) -> np.ndarray:
     if 0 < len(text) < len(names):
         other = next(name for name in names if name not in text)
         raise ValueError(f"column {text[0]!r} holds text, {other!r} holds numbers: they could never agree")
-    if any(column.dtype.kind == "f" for column in columns):
-        columns = [column.astype(float) for column in columns]
+    if len({column.dtype.kind for column in columns}) > 1:
+        columns = [column.astype(object) for column in columns]  # large integers are no floats
     found = pd.factorize(pd.concat(columns, ignore_index=True), sort=True)[0]
     return np.asarray(found, dtype=np.int64).reshape(len(columns), -1).T
 

@@ -257,9 +257,11 @@ def replay(
     table = read_frame(frame) if source else frame
     log = read_log(table, models, prices, score_suffix, group, truth, tokens_suffix)
     if reference is not None and reference not in log.models:
-        raise ValueError(f"reference must be one of {', '.join(log.models)}, got {brief(reference)}")
+        raise ValueError(
+            f"reference must be one of {', '.join(map(str, log.models))}, got {brief(reference)}"
+        )
     R = len(log.models) - 1 if reference is None else log.models.index(reference)
-    orders = integer("orders", orders, 1)
+    orders, seed = integer("orders", orders, 1), integer("seed", seed, 0)
     costs = log.prices.mean(axis=0)
     if not costs[R] > 0.0:
         raise ValueError(f"prices must be above 0 for the reference, {log.models[R]}, got {brief(prices)}")
@@ -288,9 +290,9 @@ def replay(
     given = ", ".join(f"{name} = {value:g}" for name, value in limits.items() if value is not None)
     return Replay(
         len(log.outputs),
-        log.models,
+        tuple(map(str, log.models)),
         tuple(float(price) for price in np.asarray(prices, dtype=float)),
-        log.models[R],
+        str(log.models[R]),
         float(log.prices[:, R].sum()),
         given,
         agree,
