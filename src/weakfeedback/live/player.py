@@ -31,8 +31,9 @@ class Player(Live):
     go at any time; with the others all must go through the same slots from the first one on.
 
     ``choose`` may be repeated: until the slot is observed it returns the same arm, also after the player was saved
-    and loaded. ``observe`` twice, or for another slot, raises `WrongSlot` and changes nothing. ``cancel(pending[0])``
-    is for a slot that did not take place for any player: nothing is learned, and its number is used again.
+    and loaded with ``missed=0``. ``observe`` twice, or for another slot, raises `WrongSlot` and changes nothing.
+    ``cancel(pending[0])`` is for a slot that did not take place for any player: nothing is learned, and its number is
+    used again.
 
     Parameters
     ----------
