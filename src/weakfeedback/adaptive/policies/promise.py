@@ -352,9 +352,7 @@ class Promise:
     def toss(self, b, k, label, score, rng):
         """Fix the chance of a comparison of this answer, and return whether it is compared."""
         poor = self.budget > 0.0 and self.spent + self.c[self.R] > self.allowed
-        if (
-            poor and label != NOT_CALLED
-        ):  # in place of a model that failed the reference answers, whatever it costs
+        if poor and label != NOT_CALLED:  # for a model that failed the reference answers, whatever it costs
             self.blind[b] += 1
             return False
         self.chance = 1.0
