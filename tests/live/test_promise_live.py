@@ -368,6 +368,33 @@ def test_a_reference_that_was_replaced_is_named_and_comparisons_begin_again():
     assert "Up to request 150 the reference was large." in str(older.report())
 
 
+@pytest.mark.parametrize(
+    ("made", "argument", "words"),
+    [(Cascade, "stage_costs", "stage 0"), (Router, "prices", "model 0")],
+    ids=["cascade", "router"],
+)
+def test_a_free_reference_is_refused_at_first_and_later(made, argument, words, tmp_path):
+    models = [lambda x: x % 2, lambda x: x % 3]
+    for more, called in (({}, words), ({"names": ["free", "large"]}, "free")):
+        told = rf"^{argument} must be above 0 for the reference, {called}, got \[0.0, 20.0\]$"
+        with pytest.raises(ValueError, match=told):
+            made(models, [0, 20], agree=0.9, reference=0, **more)
+    path = tmp_path / "free.db"
+    with made.open(path, models, [0, 20], agree=0.9, seed=3) as live:
+        live(1)
+        with pytest.raises(ValueError, match="reference must be a stage that costs more than 0, got stage 0"):
+            live.promise(agree=0.8, reference=0)
+        assert (live.promised.reference, live.promised.agree, live.policy.eps) == (1, 0.9, pytest.approx(0.1))
+    with made.open(path, models) as live:  # with such a reference nothing could be opened or loaded again
+        assert live(2).label == 2
+        live.save(tmp_path / "free.json")
+        for _ in range(400):
+            live(4)  # on which they differ
+        said = next(line for line in str(live.report()).splitlines() if "Finding out" in line)
+        assert said.endswith("answers everything. Finding out cost 0.0 %.")
+    assert made.load(tmp_path / "free.json", models).promised.reference == 1
+
+
 def test_a_reference_replaced_while_a_comparison_is_under_way_counts_it_as_differing():
     live = Cascade(3, PRICES, agree=0.9, memory=64, seed=1)
     compared = drawn(live)

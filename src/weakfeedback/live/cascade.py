@@ -224,7 +224,9 @@ class Cascade(Promises, StepByStep, Cascading, Live, Rounds):
         counts, terms = Counts.of(K), terms_of(stage_costs, 1.0, K, combine is not None)
         check_functions(combine=combine, compare=compare)
         if promises:
-            promised = promise_of(K, self._noun, (agree, budget, error_cost), names, **chosen)
+            promised = promise_of(
+                ("stage_costs", terms.prices), self._noun, (agree, budget, error_cost), names, **chosen
+            )
             counts, policy, more = counts._replace(promise=PromiseCounts()), POLICY, promised.options()
         else:
             check_name(policy)

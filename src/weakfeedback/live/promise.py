@@ -33,7 +33,7 @@ from weakfeedback.live.promise_report import (
     make_promise_report,
 )
 from weakfeedback.validate import brief, flag, integer, number
-from weakfeedback.words import names_of
+from weakfeedback.words import Words, names_of
 
 POLICY = "Promise"
 BEFORE, NO_LABEL = 1, 12  # of the policy: the form before the call, and a label that is no feature
@@ -60,8 +60,12 @@ def is_promised(policy: Any, agree: Any, budget: Any) -> bool:
     return named or agree is not None or budget is not None
 
 
-def promise_of(size: int, noun: str, limits: Sequence[Any], names: Any, **chosen: Any) -> Promised:
-    """Return what is promised by the arguments of a live object of so many stages, validated."""
+def promise_of(
+    prices: tuple[str, Sequence[float]], noun: str, limits: Sequence[Any], names: Any, **chosen: Any
+) -> Promised:
+    """Return what is promised by the arguments of a live object, validated; ``prices`` stand beside their name."""
+    argument, costs = prices
+    size = len(costs)
     agree, budget, error_cost = (
         None if value is None else number(name, value) for name, value in zip(LIMITS, limits)
     )
@@ -69,13 +73,15 @@ def promise_of(size: int, noun: str, limits: Sequence[Any], names: Any, **chosen
         raise ValueError(f"say what the answers are for: {MEANINGS.format(noun=noun)}")
     known = names_of(names, size, noun)
     reference = stage_called("reference", chosen.pop("reference"), known, size, noun)
+    reference = size - 1 if reference is None else reference
+    if costs[reference] <= 0.0:
+        called = Words(noun, known).one(reference)
+        raise ValueError(f"{argument} must be above 0 for the reference, {called}, got {brief(list(costs))}")
     for name in ("sure", "shadow", "background", "self_check"):
         chosen[name] = flag(name, chosen[name])
     if chosen["shadow"] and chosen["background"]:
         raise ValueError(SHADOWED)
-    return Promised(
-        agree, budget, error_cost, size - 1 if reference is None else reference, names=known, **chosen
-    )
+    return Promised(agree, budget, error_cost, reference, names=known, **chosen)
 
 
 def refuse_unpromised(noun: str, policy: Any, error_cost: Any, needs: bool, **chosen: Any) -> float:

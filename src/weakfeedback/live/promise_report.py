@@ -249,7 +249,7 @@ class PromiseReport(Report):
             [f"{one['name']} differs from {reference} in {percent(one['differs'])}" for one in usable]
         )
         where = "its score does not tell where" if len(usable) == 1 else "no score tells where"
-        cost = percent(max(-self.saved, 0.0) / self.reference_alone) if self.reference_alone > 0 else "-"
+        cost = percent(max(0.0, -self.saved) / self.reference_alone) if self.reference_alone > 0 else "-"
         return f"{told} of the requests and {where}: {reference} answers everything. Finding out cost {cost}."
 
     def _shadow(self, found: dict[str, Any]) -> list[str]:

@@ -180,7 +180,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         limit = None if timeout is None else number("timeout", timeout, above=0.0)
         self._stages = make_models(models, limit)
         K, more = len(self._stages), dict[str, Any]()
-        terms_of(prices, 1.0, K)  # wrong prices are named before what is missing
+        stated = terms_of(prices, 1.0, K).prices  # wrong prices are named before what is missing
         promises = is_promised(policy, agree, budget)
         chosen = {"reference": reference, "sure": sure, "shadow": shadow, "groups": groups}
         chosen |= {"background": background, "self_check": self_check}
@@ -191,7 +191,9 @@ class Router(Changing, Promises, Looks, Live, Rounds):
             more |= {} if "trust" in options else {"trust": "conversations"}
         if promises:
             refuse_metric(metric)
-            promised = promise_of(K, self._noun, (agree, budget, error_cost), names, **chosen)
+            promised = promise_of(
+                ("prices", stated), self._noun, (agree, budget, error_cost), names, **chosen
+            )
             policy, more, price = POLICY, {**promised.options(), "before": True}, 1.0
         else:
             needs = policy is None or (isinstance(policy, str) and policy.lower() not in UNPRICED)

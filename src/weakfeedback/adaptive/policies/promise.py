@@ -265,15 +265,19 @@ class Promise:
         """Continue with other prices; the money allowed so far stays as it is."""
         found = stage_costs(costs)
         if found.size != self.K or found[self.R] <= 0.0:
+            told = brief(found.tolist())
             raise ValueError(
-                f"costs must be {self.K} numbers, above 0 for stage {self.R}, got {brief(costs)}"
+                f"costs must be {self.K} numbers, above 0 for the reference, stage {self.R}, got {told}"
             )
         self.c[:] = found
         self.forget_choices()
 
     def take_reference(self, reference):
         """Continue with another reference: tokens and the bound go on, comparisons with the old one are dropped."""
-        self.R = integer("reference", reference, 0, self.K - 1)
+        found = integer("reference", reference, 0, self.K - 1)
+        if self.c[found] <= 0.0:
+            raise ValueError(f"reference must be a stage that costs more than 0, got stage {found}")
+        self.R = found
         self.comparisons[:] = 0
         self.forget_choices()
 
