@@ -285,7 +285,7 @@ class Ledger:
 class Core:
     """Decides, learns and cancels. All methods without an underscore take the lock themselves, and only once.
 
-    ``tag`` is handed to the sink unread.
+    The ``tag`` of a decision is handed to the sink unread.
     """
 
     def __init__(
@@ -570,26 +570,26 @@ class Core:
         change.terms, change.rare = terms, True
         self._make(change, lambda _: None)
 
-    def advance(self, id: int, before: Any, told: Any, learn: bool, tag: Any = None) -> Any:
+    def advance(self, id: int, before: Any, told: Any, learn: bool) -> Any:
         """Let an open decision go on with an output; return it as it is then, None if it has changed meanwhile.
 
         With ``learn``, a round that has its last output is learned in the same change.
         """
-        found = self.run(self._advance, id, before, told, learn, tag)
+        found = self.run(self._advance, id, before, told, learn)
         if self.hooks is not None:
             self.hooks.tell()
         return found
 
-    def _advance(self, id: int, before: Any, told: Any, learn: bool, tag: Any = None) -> Any:
+    def _advance(self, id: int, before: Any, told: Any, learn: bool) -> Any:
         if self.ledger.decided(id) is not before:
             return None
-        return self._make(self._chosen(), self._fill_advance, id, before, told, learn, tag)
+        return self._make(self._chosen(), self._fill_advance, id, before, told, learn)
 
-    def _fill_advance(self, change: Change, id: int, before: Any, told: Any, learn: bool, tag: Any) -> Any:
+    def _fill_advance(self, change: Change, id: int, before: Any, told: Any, learn: bool) -> Any:
         game, rows = self.game, []
         after, why = game.advance(before, told, self.kept.get(id), self.terms, self.rng)
         if self.sink is not None:
-            rows.append(self.sink.prepare("tell", id, game.told(after), 0, tag))
+            rows.append(self.sink.prepare("tell", id, game.told(after)))
         change.alter, change.kept, change.rare = ((id, after),), ((id, why),), True
         if learn and not game.calls(after):
             change.backup = change.backup or self._backup()  # until here the policy only chose
@@ -599,7 +599,7 @@ class Core:
             if self.hooks is not None and self.hooks.hears("feedback"):
                 self.hooks.note("feedback", id, game.answered(after, record))
             if self.sink is not None:
-                rows.append(self.sink.prepare("feedback", id, game.answered(after, record), 1, tag))
+                rows.append(self.sink.prepare("feedback", id, game.answered(after, record), 1))
         change.rows = rows
         return after
 
@@ -614,13 +614,13 @@ class Core:
                 return decided
         return self.run(self.ledger.awaited, id, content)
 
-    def learn(self, records: list[Any], tag: Any = None) -> None:
+    def learn(self, records: list[Any]) -> None:
         """Learn these rounds: all or, if one is no longer pending, none."""
-        self.run(self._learn, records, tag)
+        self.run(self._learn, records)
         if self.hooks is not None:
             self.hooks.tell()
 
-    def _learn(self, records: list[Any], tag: Any = None) -> None:
+    def _learn(self, records: list[Any]) -> None:
         game, ledger, sink = self.game, self.ledger, self.sink
         waiting, rounds = ledger.waiting, ledger.rounds
         decided = [waiting[one.id] if one.id in waiting else ledger.decided(one.id) for one in records]
@@ -642,7 +642,7 @@ class Core:
                     kept.append((record.id, record.keep))
                 if sink is not None:
                     body = game.answered(known, record)
-                    rows.append(sink.prepare("feedback", record.id, body, len(rows), tag))
+                    rows.append(sink.prepare("feedback", record.id, body, len(rows)))
             change.counts, change.close, change.kept, change.rows = counts, close, kept, rows
             change.ready = True
             self._carry_out(change)
@@ -653,17 +653,17 @@ class Core:
             self._recover()
             raise self._explained(error)  # noqa: B904
 
-    def settle(self, record: Any, tag: Any = None) -> str:
+    def settle(self, record: Any) -> str:
         """Learn a round, unless another thread has learned it already: "accepted" or "duplicate"."""
-        found = self.run(self._settle, record, tag)
+        found = self.run(self._settle, record)
         if self.hooks is not None:
             self.hooks.tell()
         return found
 
-    def _settle(self, record: Any, tag: Any) -> str:
+    def _settle(self, record: Any) -> str:
         if self.ledger.awaited(record.id, record.content) is None:
             return "duplicate"
-        self._learn([record], tag)
+        self._learn([record])
         return "accepted"
 
     # -- ends without an answer
@@ -707,11 +707,11 @@ class Core:
 
     # -- everything else
 
-    def alter(self, kind: str, body: dict[str, Any], tag: Any = None) -> dict[str, Any]:
+    def alter(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         """Make an alteration of the game, such as new prices; return the body as journalled."""
-        return self.run(self._alter, kind, body, tag)
+        return self.run(self._alter, kind, body)
 
-    def _alter(self, kind: str, body: dict[str, Any], tag: Any) -> dict[str, Any]:
+    def _alter(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         game = self.game
         if kind not in game.alters:
             raise ValueError(f"there is no kind of event {kind!r:.40}")
@@ -722,16 +722,16 @@ class Core:
                 self._resize(context)
         change = Change()
         change.generator, change.backup = self.rng.bit_generator.state, self._backup()
-        return self._make(change, self._fill_alter, kind, body, tag)
+        return self._make(change, self._fill_alter, kind, body)
 
-    def _fill_alter(self, change: Change, kind: str, body: dict[str, Any], tag: Any) -> dict[str, Any]:
+    def _fill_alter(self, change: Change, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         altered: Altered = self.game.alters[kind](body, self.counts, self.terms, self.rng)
         change.counts, change.terms, change.rare = altered.counts, altered.terms, True
         change.talk, change.talks = altered.talk, altered.talks
         if altered.policy is not None:
             change.installed = self._driver_of(altered.policy)
         if self.sink is not None:
-            change.rows = (self.sink.prepare(kind, None, altered.body, 0, tag),)
+            change.rows = (self.sink.prepare(kind, None, altered.body),)
         return altered.body
 
     def alter_anew(self, kind: str, body: dict[str, Any], reason: str, taken: Any = lambda _: None) -> None:
@@ -739,7 +739,7 @@ class Core:
 
         def work() -> None:
             self._close(list(self.ledger.waiting), 0.0, reason=reason)
-            self._alter(kind, body, None)
+            self._alter(kind, body)
             taken(self.ledger.next)
 
         self.run(work)

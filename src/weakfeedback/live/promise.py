@@ -37,7 +37,6 @@ from weakfeedback.words import Words, names_of
 
 POLICY = "Promise"
 BEFORE, NO_LABEL = 1, 12  # of the policy: the form before the call, and a label that is no feature
-ADDED = ("sure", "shadow", "groups", "reference", "background", "self_check")
 UNSURE = "sure needs agree, the share that is to be sure; a budget cannot take its place"
 SHADOWED = "background must be left out with shadow, where the reference always answers"
 MEANINGS = (
