@@ -16,7 +16,7 @@ from weakfeedback.live.answers import answers_of, fingerprint, labels_of
 from weakfeedback.live.audits import all_rows
 from weakfeedback.live.core import Core
 from weakfeedback.live.report import counted
-from weakfeedback.live.stages import Failed, Rows
+from weakfeedback.live.stages import Failed, Rows, call_each
 from weakfeedback.validate import integer
 
 log = logging.getLogger("weakfeedback.live")
@@ -100,8 +100,7 @@ class Rounds:
             if game.spares:
                 self._call_sparing(stages, calls, x, played)
             else:
-                for k in calls:
-                    seen[k] = stages[k].one(x, seen.values())
+                call_each(stages, calls, x, seen)
             return decided
         while calls:
             for k in calls:

@@ -7,7 +7,7 @@ import inspect
 import numbers
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
@@ -194,6 +194,12 @@ class Failed:
     """Stands for the output of a failed call."""
 
     error: Exception
+
+
+def call_each(stages: Sequence[Any], calls: Iterable[int], x: Any, seen: dict[int, Any]) -> None:
+    """Call stages in turn; ``seen`` has the outputs so far, and gets theirs."""
+    for k in calls:
+        seen[k] = stages[k].one(x, seen.values())
 
 
 def make_models(models: Any, timeout: float | None) -> list[Any]:
