@@ -71,7 +71,7 @@ def promise_of(
     if agree is None and budget is None and error_cost is None:
         raise ValueError(f"say what the answers are for: {MEANINGS.format(noun=noun)}")
     known = names_of(names, size, noun)
-    reference = stage_called("reference", chosen.pop("reference"), known, size, noun)
+    reference = reference_called(chosen.pop("reference"), known, size, noun)
     reference = size - 1 if reference is None else reference
     if costs[reference] <= 0.0:
         called = Words(noun, known).one(reference)
@@ -99,19 +99,17 @@ def refuse_unpromised(noun: str, policy: Any, error_cost: Any, needs: bool, **ch
     return 1.0 if error_cost is None else number("error_cost", error_cost, above=0.0)
 
 
-def stage_called(
-    argument: str, stage: Any, names: tuple[str, ...] | None, size: int, noun: str
-) -> int | None:
-    """Return the number of a stage that was given by its name or number."""
+def reference_called(stage: Any, names: tuple[str, ...] | None, size: int, noun: str) -> int | None:
+    """Return the number of a reference that was given by its name or number."""
     if stage is None:
         return None
     if isinstance(stage, str):
         if names is None or stage not in names:
             known = "" if names is None else f"one of {', '.join(names)}"
             known = known or f"a {noun}'s number, for there are no names"
-            raise ValueError(f"{argument} must be {known}, got {brief(stage)}")
+            raise ValueError(f"reference must be {known}, got {brief(stage)}")
         return names.index(stage)
-    return integer(argument, stage, 0, size - 1)
+    return integer("reference", stage, 0, size - 1)
 
 
 class Promises(Part):
@@ -173,7 +171,7 @@ class Promises(Part):
         elif given:
             body["budget"] = None
         body |= given
-        chosen = stage_called("reference", reference, self._words.names, size, self._noun)
+        chosen = reference_called(reference, self._words.names, size, self._noun)
         body["reference"] = promised.reference if chosen is None else chosen
         modes = {"shadow": shadow, "paused": paused, "self_check": self_check}
         given = {name: flag(name, mode) for name, mode in modes.items() if mode is not None}

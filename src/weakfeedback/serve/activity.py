@@ -181,7 +181,7 @@ class Activity:
             called = sorted(called)
         elif called is None or self.kind == "adaptive":
             spent = total(self.costs[: stage + 1]) if paid is None else total(paid)
-            self._pay(row, spent, self._alone(stage, paid))
+            self._pay(row, spent, self._alone(paid))
             called = range(stage + 1)
         self._compare(event.at, called, body.get("differ"), body.get("far"))
 
@@ -314,7 +314,7 @@ class Activity:
         row[place + 1] = added(row[place + 1], saved)
         self.spent, self.saved = added(self.spent, spent), added(self.saved, saved)
 
-    def _alone(self, stage: int, paid: Sequence[float] | None) -> float:
+    def _alone(self, paid: Sequence[float] | None) -> float:
         """Return what the baseline alone would have cost; if it was called, what was paid for it."""
         base = self.baseline
         return self.costs[base] if paid is None or len(paid) <= base else float(paid[base])

@@ -80,8 +80,8 @@ class World:
 class Load:
     """Asks every learner, and tells it what was seen."""
 
-    def __init__(self, service: Service, seed: int = 7) -> None:
-        self.service, self.world = service, World(seed)
+    def __init__(self, service: Service) -> None:
+        self.service, self.world = service, World(7)
         self.rounds = 0
 
     async def create(self) -> None:

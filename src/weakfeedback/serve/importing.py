@@ -12,7 +12,7 @@ from weakfeedback.serve.kinds import kind_of
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.limits import NAME, is_name
 from weakfeedback.serve.models import CONFIG, Problem
-from weakfeedback.serve.outbox import Clock, now
+from weakfeedback.serve.outbox import now
 
 
 def import_state(
@@ -20,7 +20,6 @@ def import_state(
     name: str,
     path: str | os.PathLike[str],
     parts: Sequence[str] | None = None,
-    clock: Clock = now,
 ) -> Learner:
     """Create a learner from a file written by ``save`` of a live object; it continues where that object stopped.
 
@@ -42,8 +41,8 @@ def import_state(
         raise ValueError(f"{path} cannot become a learner: {words}") from None
     if any(one.name == name for one in store.learners()):
         raise ValueError(f"{store.place} has a learner named {name!r} already")
-    at = clock()
-    learner = Learner(name, store.create_learner(name, at), config, live, clock)
+    at = now()
+    learner = Learner(name, store.create_learner(name, at), config, live)
     learner.created = at
     learner.opened = dict.fromkeys(live.pending, at)
     learner.begin()

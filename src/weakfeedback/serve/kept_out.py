@@ -72,8 +72,8 @@ class KeptOut:
         return [{"name": name, "reason": why} for name, why in self.reasons()]
 
 
-def words_of(names: Iterable[str], most: int = 3) -> str:
+def words_of(names: Iterable[str]) -> str:
     """Return some names, and how many more there are."""
     first = list(names)
-    more = f" and {len(first) - most} more" if len(first) > most else ""
-    return ", ".join(first[:most]) + more
+    more = f" and {len(first) - 3} more" if len(first) > 3 else ""
+    return ", ".join(first[:3]) + more

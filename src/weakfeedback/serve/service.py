@@ -103,12 +103,10 @@ class Service:
     audit_told = auditing.audit_told
     events = lookup.events
 
-    def __init__(
-        self, open_store: Open, options: Options | None = None, metrics: Metrics | None = None
-    ) -> None:
+    def __init__(self, open_store: Open, options: Options | None = None) -> None:
         self._open = open_store
         self.options = options or Options()
-        self.metrics = metrics or Metrics()
+        self.metrics = Metrics()
         self.metrics.watch(self)
         self.learners: dict[str, Learner] = {}
         self.kept_out = KeptOut()  # learners that cannot be read
