@@ -12,7 +12,7 @@ from weakfeedback.live.answers import content_of, labelled_content, output_list,
 from weakfeedback.live.audits import calibrated
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.game import View
-from weakfeedback.live.games.cascade import RoundRecord, Terms, prices_body
+from weakfeedback.live.games.cascade import RoundRecord, prices_body
 from weakfeedback.live.games.comparing import content_of_pairs, first_passing, stop_by_means
 from weakfeedback.live.label_source import NO_LABEL, Bought
 from weakfeedback.live.parts import Part
@@ -123,10 +123,6 @@ class Cascading(Part):
         if not getattr(self._core.driver.policy, "recostable", False):
             raise Refused(f"recost is not for {self._label}: what it has learned depends on the costs")
         self._alter("recost", body)
-
-    def _stated_prices(self) -> tuple[list[float], float | None]:
-        terms: Terms = self._core.terms
-        return terms.prices, terms.error_cost if terms.promise is None else terms.promise.error_cost
 
     def settled(self) -> int:
         """Return the stage at which the policy would stop now if its mean estimates were exact.

@@ -236,11 +236,6 @@ class ContextualCascade(Cascading, Live, Rounds):
             name, table, core.terms, core.driver.policy if game.make is None else None
         )
 
-    def _refuse_call(self, awaits: bool) -> None:
-        self._refuse_elsewhere()
-        if not awaits:
-            self._refuse_asynchronous()
-
     # -- what was learned
 
     def report(self) -> ContextualReport:

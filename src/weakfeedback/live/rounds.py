@@ -49,7 +49,6 @@ class Rounds:
     _unready: bool = False  # whether a plain call may be refused
     _failed: frozenset[int] = frozenset()  # stages of which was said that they failed
     _context: Any  # of a request of a group
-    _refuse_call: Any  # raises ValueError if the stages cannot be called in this way
     _buy: Any  # adds a bought label to a record
     _wait: Any  # for the journal
     _check_self: Any  # calls a reference again, which may not agree with itself
@@ -353,7 +352,20 @@ class Rounds:
             digests.append(fingerprint(given))
         return found, ("warm_start", fingerprint(digests))
 
+    # -- prices
+
+    def _stated_prices(self) -> tuple[list[float], float | None]:
+        """Return the prices of the stages, and of an error if it has one."""
+        terms = self._core.terms
+        return terms.prices, terms.error_cost if terms.promise is None else terms.promise.error_cost
+
     # -- refusals
+
+    def _refuse_call(self, awaits: bool) -> None:
+        """Reject a call of stages that cannot be called in this way."""
+        self._refuse_elsewhere()
+        if not awaits:
+            self._refuse_asynchronous()
 
     def _refuse_asynchronous(self) -> None:
         for stage in self._stages:

@@ -35,7 +35,7 @@ from weakfeedback.live.games.context_router import POLICY as LOOKS
 from weakfeedback.live.games.context_router import ContextRouterGame, features_of
 from weakfeedback.live.games.promise import PromiseCounts, salt_of
 from weakfeedback.live.games.promised_router import PromisedRouterGame
-from weakfeedback.live.games.router import RouterAnswer, RouterCounts, RouterGame, RouterTerms, terms_of
+from weakfeedback.live.games.router import RouterAnswer, RouterCounts, RouterGame, terms_of
 from weakfeedback.live.live import Live
 from weakfeedback.live.looks import Looks, belief_words, looks_words, refuse_context, yield_reports
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
@@ -299,11 +299,6 @@ class Router(Changing, Promises, Looks, Live, Rounds):
             samples, self._contexts(groups, samples.size) if known is None else known, batch_size
         )
 
-    def _refuse_call(self, awaits: bool) -> None:
-        if not awaits:
-            self._refuse_asynchronous()
-        self._refuse_elsewhere()
-
     # -- by hand
 
     def decide(
@@ -475,10 +470,6 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         self._alter(
             "recost", {"stage_costs": new.prices, "error_cost": None if error is None else new.error_cost}
         )
-
-    def _stated_prices(self) -> tuple[list[float], float | None]:
-        terms: RouterTerms = self._core.terms
-        return terms.prices, terms.error_cost if terms.promise is None else terms.promise.error_cost
 
     # -- what was learned
 
