@@ -45,9 +45,8 @@ from weakfeedback.live.games.cascade import (
 from weakfeedback.live.games.comparing import check_costs
 from weakfeedback.live.games.promise import (
     PromiseCounts,
+    Promising,
     Share,
-    called_again,
-    changed,
     checked,
     go_unseen,
     group_number,
@@ -311,7 +310,7 @@ def in_table(rows: Sequence[Sequence[Any]], truth: Sequence[Any], compare: Compa
     return {"classes": classes, "scores": scores, "right": right}
 
 
-class AdaptiveGame(Staged, Plain):
+class AdaptiveGame(Promising, Staged, Plain):
     """One round that can stop after every stage. The ledger keeps its `Progress`.
 
     A policy is asked whether to go on (``go_on``, or ``gain`` to be compared with the price), or for the next stage
@@ -585,35 +584,20 @@ class AdaptiveGame(Staged, Plain):
     def recost(self, body: dict[str, Any], counts: Any, terms: Terms, rng: Any) -> Altered:
         """Take new prices; the policy keeps what it needs to learn again."""
         if terms.promise is not None:
-            return self._recost_promise(body, terms)
+            new = terms_of(body["stage_costs"], 1.0, self.K, False)
+            return Altered(
+                body, terms=new._replace(promise=self.repromised(body, terms.promise, new.stage_costs))
+            )
         new = recosted(body, terms)
         if callable(getattr(self.policy, "take_costs", None)):
             self.driver.alter(lambda policy: policy.take_costs(new.stage_costs / new.error_cost))
         return Altered(body, terms=new)
-
-    def _recost_promise(self, body: dict[str, Any], terms: Terms) -> Altered:
-        new = terms_of(body["stage_costs"], 1.0, self.K, False)
-        self.driver.alter(lambda policy: policy.take_costs(new.stage_costs))
-        limits = {**terms.promise.limits(), "error_cost": body["error_cost"]}
-        if limits != terms.promise.limits():
-            self.driver.alter(lambda policy: policy.take_limits(**limits))
-        return Altered(body, terms=new._replace(promise=terms.promise._replace(**limits)))
-
-    def change(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: Any) -> Altered:
-        """Promise something else from the next request on."""
-        promised = changed(body, terms.promise, counts.promise.total.requests, self.driver)
-        kept = counts.promise.turned(terms.promise, promised)
-        return Altered(body, counts._replace(promise=kept), terms._replace(promise=promised))
 
     def unseen(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: Any) -> Altered:
         """Let an answer go out although the reference failed."""
         go_unseen(body, self.driver)
         kept = counts.promise.plus(body["group"], Share(1, 1))
         return Altered(body, counts._replace(promise=kept))
-
-    def check_again(self, body: dict[str, Any], counts: Counts, terms: Any, rng: Any) -> Altered:
-        """Count a second call of the reference."""
-        return Altered(body, counts._replace(promise=called_again(body, counts, terms.promise, self.driver)))
 
     def calibrate(self, body: dict[str, Any], counts: Any, terms: Any, rng: Any) -> Altered:
         """Learn from labelled samples how reliable the last stage is."""

@@ -15,6 +15,7 @@ from weakfeedback.live.answers import VAGUE, short
 from weakfeedback.live.driver import Interpreted
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.form import Argument, Form
+from weakfeedback.live.game import Altered
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief, integer
 
@@ -348,28 +349,6 @@ def checked(fields: Mapping[str, Any], K: int) -> None:
         raise StateError("the fields of Promise contradict each other")
 
 
-def changed(body: dict[str, Any], promised: Promised, requests: int, driver: Interpreted) -> Promised:
-    """Take another limit or another reference, from the next request on; return what is promised then.
-
-    With ``forfeit`` in the body the allowance is given up; ``shadow`` and ``paused`` stand there only if they change.
-    """
-    new = promised._replace(**{name: body[name] for name in LIMITS})
-    if new.limits() != promised.limits():
-        driver.alter(lambda policy: policy.take_limits(**new.limits()))
-    if body["reference"] != promised.reference:
-        driver.alter(lambda policy: policy.take_reference(body["reference"]))
-        since = (*promised.since, Former(promised.reference, requests, body.get("at", 0)))[-100:]
-        new = new._replace(reference=body["reference"], since=since)
-    if "self_check" in body:
-        new = new._replace(self_check=body["self_check"])
-    if body.get("forfeit"):
-        driver.alter(forfeit)
-    if "shadow" in body:
-        driver.alter(lambda policy: take_shadow(policy, body["shadow"]))
-        new = new._replace(shadow=body["shadow"], begun=(requests, int(driver.fields()["t"])))
-    return new._replace(paused=body.get("paused", promised.paused))
-
-
 def take_shadow(policy: Any, shadow: bool) -> None:
     """Let the reference answer everything from the next request on, or no longer; what would have been begins anew.
 
@@ -398,12 +377,53 @@ def go_unseen(body: dict[str, Any], driver: Interpreted) -> None:
     driver.alter(count)
 
 
-def called_again(body: dict[str, Any], counts: Any, promised: Promised, driver: Interpreted) -> PromiseCounts:
-    """Count a second call of the reference."""
-    kept: PromiseCounts = counts.promise
-    driver.alter(lambda policy: setattr(policy, "spent", policy.spent + body["stated"]))
-    told = (body["chance"], body["rho"], body["differs"], body["cost"])
-    return kept._replace(second=kept.second.after(*told, promised.least, promised.background))
+class Promising:
+    """How a promise changes, in every game that keeps one."""
+
+    driver: Interpreted
+
+    def change(self, body: dict[str, Any], counts: Any, terms: Any, rng: Any) -> Altered:
+        """Promise another limit or another reference, from the next request on.
+
+        With ``forfeit`` in the body the allowance is given up; ``shadow`` and ``paused`` stand there only if they
+        change.
+        """
+        promised, requests = terms.promise, counts.promise.total.requests
+        new = self._limited(promised, {name: body[name] for name in LIMITS})
+        if body["reference"] != promised.reference:
+            self.driver.alter(lambda policy: policy.take_reference(body["reference"]))
+            since = (*promised.since, Former(promised.reference, requests, body.get("at", 0)))[-100:]
+            new = new._replace(reference=body["reference"], since=since)
+        if "self_check" in body:
+            new = new._replace(self_check=body["self_check"])
+        if body.get("forfeit"):
+            self.driver.alter(forfeit)
+        if "shadow" in body:
+            self.driver.alter(lambda policy: take_shadow(policy, body["shadow"]))
+            new = new._replace(shadow=body["shadow"], begun=(requests, int(self.driver.fields()["t"])))
+        new = new._replace(paused=body.get("paused", promised.paused))
+        kept = counts.promise.turned(promised, new)
+        return Altered(body, counts._replace(promise=kept), terms._replace(promise=new))
+
+    def _limited(self, promised: Promised, limits: dict[str, Any]) -> Promised:
+        """Take other limits, if they are others; return what is promised then."""
+        new = promised._replace(**limits)
+        if new.limits() != promised.limits():
+            self.driver.alter(lambda policy: policy.take_limits(**new.limits()))
+        return new
+
+    def repromised(self, body: dict[str, Any], promised: Promised, costs: np.ndarray) -> Promised:
+        """Take other costs, and what an error costs now; return what is promised then."""
+        self.driver.alter(lambda policy: policy.take_costs(costs))
+        return self._limited(promised, {"error_cost": body["error_cost"]})
+
+    def check_again(self, body: dict[str, Any], counts: Any, terms: Any, rng: Any) -> Altered:
+        """Count a second call of the reference."""
+        kept, promised = counts.promise, terms.promise
+        self.driver.alter(lambda policy: setattr(policy, "spent", policy.spent + body["stated"]))
+        told = (body["chance"], body["rho"], body["differs"], body["cost"])
+        second = kept.second.after(*told, promised.least, promised.background)
+        return Altered(body, counts._replace(promise=kept._replace(second=second)))
 
 
 def promise_state(promised: Promised, counts: PromiseCounts) -> dict[str, Any]:

@@ -27,10 +27,9 @@ from weakfeedback.live.games.promise import (
     UNTOLD,
     Former,
     PromiseCounts,
+    Promising,
     Share,
     Why,
-    called_again,
-    changed,
     checked,
     go_unseen,
     group_number,
@@ -85,7 +84,7 @@ class Called(ToldCall):
         return found if self.group is None else {**found, "group": self.group}
 
 
-class PromisedRouterGame(RouterGame):
+class PromisedRouterGame(Promising, RouterGame):
     """One decision of a router with the policy Promise, asked stage by stage before any answer is known."""
 
     needs = ("next_stage", "update", "turn_to", "lost")
@@ -341,18 +340,8 @@ class PromisedRouterGame(RouterGame):
     def recost(self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: Any) -> Altered:
         """Take new prices."""
         new = terms_of(body["stage_costs"], 1.0, self.K)
-        self.driver.alter(lambda policy: policy.take_costs(new.costs))
-        limits = {**terms.promise.limits(), "error_cost": body["error_cost"]}
-        if limits != terms.promise.limits():
-            self.driver.alter(lambda policy: policy.take_limits(**limits))
-        promised = terms.promise._replace(**limits)
+        promised = self.repromised(body, terms.promise, new.costs)
         return Altered(body, counts.after_recost(new.prices), new._replace(promise=promised))
-
-    def change(self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: Any) -> Altered:
-        """Promise something else from the next request on."""
-        promised = changed(body, terms.promise, counts.promise.total.requests, self.driver)
-        kept = counts.promise.turned(terms.promise, promised)
-        return Altered(body, counts._replace(promise=kept), terms._replace(promise=promised))
 
     def change_models(
         self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: Any
@@ -375,10 +364,6 @@ class PromisedRouterGame(RouterGame):
         """Let an answer go out although the reference failed; its request is counted already."""
         go_unseen(body, self.driver)
         return Altered(body, counts._replace(promise=counts.promise.plus(body["group"], Share(cheap=1))))
-
-    def check_again(self, body: dict[str, Any], counts: RouterCounts, terms: Any, rng: Any) -> Altered:
-        """Count a second call of the reference."""
-        return Altered(body, counts._replace(promise=called_again(body, counts, terms.promise, self.driver)))
 
     # -- what the log and a state hold
 
