@@ -35,6 +35,15 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def numbered(number: int, one: str) -> str:
+    """Return a number without commas, with its noun.
+
+    >>> numbered(1, "stage"), numbered(1200, "stage")
+    ('1 stage', '1200 stages')
+    """
+    return f"{number} {one if number == 1 else one + 's'}"
+
+
 def with_article(name: str) -> str:
     """Return a name with its indefinite article.
 

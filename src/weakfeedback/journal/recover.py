@@ -15,6 +15,7 @@ from weakfeedback._version import __version__
 from weakfeedback.journal.events import JournalError, StoreDamaged, dump, parse
 from weakfeedback.journal.sql import Store
 from weakfeedback.journal.store import Learner, Snapshot
+from weakfeedback.plaintext import numbered
 
 FREE = ("package", "state/timeout")  # fields that may differ between two runs of one learner
 
@@ -122,18 +123,14 @@ class Checked:
 
     def __str__(self) -> str:
         """Return the result as one line."""
-        kept = _counted(self.events, "event") + (f" from {self.first} on" if self.first else "")
-        found = f"{self.name}: {kept}, {_counted(self.snapshots, 'snapshot')}: "
+        kept = numbered(self.events, "event") + (f" from {self.first} on" if self.first else "")
+        found = f"{self.name}: {kept}, {numbered(self.snapshots, 'snapshot')}: "
         if self.problems:
             more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
             return f"{found}WRONG: {self.problems[0]}{more}"
         if self.differences:
             return f"{found}sound, but {self.differences} decisions of another version fall otherwise now"
         return f"{found}every decision made again, all states the same"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def verify(store: Store, stored: Learner, make: Make) -> Checked:

@@ -11,8 +11,9 @@ import numpy as np
 from weakfeedback.live.cascade_report import spent_lines
 from weakfeedback.live.game import View
 from weakfeedback.live.games.adaptive import Ask
-from weakfeedback.live.report import Report, columns, counted, percent
+from weakfeedback.live.report import Report, columns, percent
 from weakfeedback.live.warning import warn_caller
+from weakfeedback.plaintext import numbered
 from weakfeedback.words import STAGES, Words
 
 JUDGES = ("last", "score", "calibrated")
@@ -84,7 +85,7 @@ class AdaptiveReport(Report):
         K, words = len(self.stage_costs), self.words
         judged = "" if self.judge is None else f" (judge {self.judge})"
         lines = [
-            f"Cascade of {counted(K, 'stage')}, {self.policy}{judged}: {counted(self.rounds, 'round')} learned, "
+            f"Cascade of {numbered(K, 'stage')}, {self.policy}{judged}: {numbered(self.rounds, 'round')} learned, "
             f"{self.pending} pending",
             "",
         ]

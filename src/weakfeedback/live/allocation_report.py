@@ -11,7 +11,8 @@ import numpy as np
 
 from weakfeedback.live.game import View
 from weakfeedback.live.games.allocation import AllocationGame, Past
-from weakfeedback.live.report import Report, between, columns, counted, percent
+from weakfeedback.live.report import Report, between, columns, percent
+from weakfeedback.plaintext import numbered
 from weakfeedback.validate import brief
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class AllocationReport(Report):
         words = {True: "found", False: "still being searched for", None: "as estimated so far"}
         lines = [
             f"A budget of {self.budget:g} over {len(self.seen)} arms, {self.policy}: "
-            f"{counted(self.rounds, 'round')} learned, {self.pending} pending",
+            f"{numbered(self.rounds, 'round')} learned, {self.pending} pending",
             f"thresholds {words[self.found]}; {self.setting} as the policy learned it, with 95 % interval"
             if self.responses is None
             else f"gradual effects as estimated so far: report().curve(arm) is the mean {self.setting} by amount",
@@ -160,8 +161,8 @@ class AllocationReport(Report):
     def _missing(self) -> list[str]:
         if not self.gaps.any():
             return []
-        line = f"{counted(int(self.gaps.sum()), 'report')} missing"
-        unlearned = f"; {counted(self.unlearned, 'round')} could not be learned for that"
+        line = f"{numbered(int(self.gaps.sum()), 'report')} missing"
+        unlearned = f"; {numbered(self.unlearned, 'round')} could not be learned for that"
         return [line + unlearned if self.unlearned else line]
 
     def _changes(self) -> list[str]:

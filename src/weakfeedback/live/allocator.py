@@ -12,7 +12,7 @@ from weakfeedback.live.allocation_report import AllocationReport, history_table,
 from weakfeedback.live.errors import UnknownDecision
 from weakfeedback.live.games.allocation import OTHER, AllocationCounts, AllocationGame, arm_names
 from weakfeedback.live.live import Live
-from weakfeedback.live.report import counted
+from weakfeedback.plaintext import numbered
 from weakfeedback.settings.catalog import make_policy, option_names, policy_class
 from weakfeedback.validate import brief, integer, number
 from weakfeedback.words import names_of
@@ -142,8 +142,8 @@ class Allocator(Live):
         self._begin(game, policy, make, seed, options, compiled, remember, counts, ())
 
     def __repr__(self) -> str:
-        game, rounds = self._game, counted(self._core.ledger.rounds, "round")
-        return f"<Allocator of {game.budget:g} over {counted(game.arms, 'arm')}, {self._label}, {rounds}>"
+        game, rounds = self._game, numbered(self._core.ledger.rounds, "round")
+        return f"<Allocator of {game.budget:g} over {numbered(game.arms, 'arm')}, {self._label}, {rounds}>"
 
     def _allotment(self, id: int, allocation: np.ndarray) -> Allotment:
         return Allotment(id, np.array(allocation), self._game.names)

@@ -19,10 +19,10 @@ from weakfeedback.live.report import (
     against_last,
     between,
     columns,
-    counted,
     disagreements,
     percent,
 )
+from weakfeedback.plaintext import numbered
 from weakfeedback.stats import add_up
 from weakfeedback.words import STAGES, Words
 
@@ -125,8 +125,8 @@ class CascadeReport:
     def __str__(self) -> str:
         words = self.words
         lines = [
-            f"{self.kind} of {counted(len(self.stage_costs), 'stage')}, {self.policy}: "
-            f"{counted(self.rounds, 'round')} learned, {self.pending} pending",
+            f"{self.kind} of {numbered(len(self.stage_costs), 'stage')}, {self.policy}: "
+            f"{numbered(self.rounds, 'round')} learned, {self.pending} pending",
             "",
         ]
         rows = [("stage", "cost", "stopped here")]
@@ -250,7 +250,7 @@ def explanation(id: int, arm: int, counts: Counts, terms: Terms, policy: str, ho
         needed, tries = needed_share(terms, i, j), int(compared[i, j])
         mean, low, high = counts.seen_of(i, j)
         if apart:
-            seen = f"were {mean:.3g} apart on average in {counted(tries, 'comparison')}" if tries else ""
+            seen = f"were {mean:.3g} apart on average in {numbered(tries, 'comparison')}" if tries else ""
             seen = f"{seen or 'were never compared, unknown'} ({low:.3g} to {high:.3g})"
         else:
             seen = f"differed {differed[i, j]} of {tries} times, {percent(mean)}" if tries else ""

@@ -152,15 +152,6 @@ def columns(widths: Sequence[int], rows: Iterable[Sequence[str]]) -> list[str]:
     return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "stage"), counted(2, "stage")
-    ('1 stage', '2 stages')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def percent(share: float) -> str:
     """Return a share as a percentage, or a dash for NaN."""
     return "-" if math.isnan(share) else f"{100 * share:.1f} %"

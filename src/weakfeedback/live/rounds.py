@@ -15,8 +15,8 @@ from weakfeedback.lazy import Later
 from weakfeedback.live.answers import answers_of, fingerprint, labels_of
 from weakfeedback.live.audits import all_rows
 from weakfeedback.live.core import Core
-from weakfeedback.live.report import counted
 from weakfeedback.live.stages import Failed, Rows, call_each
+from weakfeedback.plaintext import numbered
 from weakfeedback.validate import integer
 
 log = logging.getLogger("weakfeedback.live")
@@ -56,7 +56,7 @@ class Rounds:
 
     def __repr__(self) -> str:  # of a closed object too
         core, kind = self._core, self._game.kind
-        stages, rounds = counted(len(self._stages), self._noun), counted(core.counts.rounds, "round")
+        stages, rounds = numbered(len(self._stages), self._noun), numbered(core.counts.rounds, "round")
         return f"<{kind} of {stages}, {core.label}, {rounds}>"
 
     # -- one sample

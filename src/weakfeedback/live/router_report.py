@@ -15,11 +15,11 @@ from weakfeedback.live.report import (
     against_last,
     between,
     columns,
-    counted,
     disagreements,
     percent,
     share_of,
 )
+from weakfeedback.plaintext import numbered
 from weakfeedback.routing.tails import below, mean_excess
 from weakfeedback.words import MODELS, Words
 
@@ -94,8 +94,8 @@ class RouterReport(Report):
     def __str__(self) -> str:
         words = self.words
         lines = [
-            f"Router of {counted(len(self.prices), 'model')}, {self.policy}: {counted(self.rounds, 'round')}, "
-            f"{counted(self.comparisons, 'comparison')} learned, {self.pending} pending",
+            f"Router of {numbered(len(self.prices), 'model')}, {self.policy}: {numbered(self.rounds, 'round')}, "
+            f"{numbered(self.comparisons, 'comparison')} learned, {self.pending} pending",
             f"settled on {words.one(self.settled)}; {percent(self.compared_share)} of the decisions called several "
             "models",
             "",
@@ -114,7 +114,7 @@ class RouterReport(Report):
         for i, j in combinations(range(len(self.prices)), 2):
             tries, seen = int(self.compared[i, j]), ": never compared"
             if tries:
-                seen = f" differed in {percent(self.disagreement[i, j])} of {counted(tries, 'comparison')} "
+                seen = f" differed in {percent(self.disagreement[i, j])} of {numbered(tries, 'comparison')} "
                 seen += between(self.intervals[i, j])
             lines.append(f"{self.words.pair(i, j)}{seen}")
         return lines or ["one model: nothing to compare"]
@@ -208,6 +208,6 @@ def _pair(known: Known, i: int, j: int, words: Words) -> str:
     spent = tries * (known.prices[j] if trusted == i else known.prices[i])
     return (
         f"{text}. Of the two {words.one(trusted)} is trusted; if that is wrong it is expected to cost "
-        f"{words.money(loss)} over the next {known.ahead:.0f} requests; {counted(tries, 'comparison')} of the pair "
+        f"{words.money(loss)} over the next {known.ahead:.0f} requests; {numbered(tries, 'comparison')} of the pair "
         f"cost {words.money(spent)}."
     )

@@ -14,8 +14,9 @@ from collections import OrderedDict
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from weakfeedback.live.report import counted, percent
+from weakfeedback.live.report import percent
 from weakfeedback.live.storage import StateError
+from weakfeedback.plaintext import numbered
 from weakfeedback.validate import brief, integer
 from weakfeedback.words import Words
 
@@ -129,9 +130,7 @@ def talk_words(talks: dict[str, Any] | None, words: Words, alone: str) -> tuple[
     if talks is None:
         return ()
     begun, each = talks["begun"], talks["spent"] / max(talks["begun"], 1)
-    line = (
-        f"{counted(begun, 'conversation')} began; {talks['moved_up']} times one moved up. On average one has "
-    )
+    line = f"{numbered(begun, 'conversation')} began; {talks['moved_up']} times one moved up. On average one has "
     line += f"{talks['turns'] / max(begun, 1):.1f} requests and costs {words.money(each)}"
     if talks["alone"] > 0.0:
         line += f", {percent(talks['spent'] / talks['alone'])} of {alone} alone"
