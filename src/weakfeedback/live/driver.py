@@ -167,6 +167,11 @@ def driver_of(
     return driver
 
 
+def has(policy: Any, method: str) -> bool:
+    """Whether a policy has a method that not all have."""
+    return callable(getattr(policy, method, None))
+
+
 def learns_by_choosing(driver: Interpreted) -> bool:
     """Return whether choosing may change what the policy knows.
 

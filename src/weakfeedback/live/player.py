@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from weakfeedback.live.driver import has
 from weakfeedback.live.errors import FeedbackConflict, UnknownDecision
 from weakfeedback.live.games.player import IDLE, PlayerCounts, PlayerGame
 from weakfeedback.live.live import Live
@@ -184,7 +185,7 @@ class Player(Live):
 
     @property
     def _can_miss(self) -> bool:
-        return callable(getattr(self._core.driver.policy, "miss", None))
+        return has(self._core.driver.policy, "miss")
 
     # -- what it knows
 

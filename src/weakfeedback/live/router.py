@@ -27,6 +27,7 @@ from weakfeedback.live.answers import (
 from weakfeedback.live.audits import audit_stage, rows_up_to, run_stages, teller
 from weakfeedback.live.changing import Changing, elsewhere_or_async
 from weakfeedback.live.core import ALONE
+from weakfeedback.live.driver import has
 from weakfeedback.live.errors import Refused, UnknownDecision
 from weakfeedback.live.form import Form
 from weakfeedback.live.game import View
@@ -464,7 +465,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         error = self._stated_prices()[1] if error_cost is None else error_cost
         policy = self._core.driver.policy
         new = terms_of(prices, 1.0 if error is None else error, len(self._stages))
-        reprices = any(callable(getattr(policy, name, None)) for name in ("reprice", "take_costs"))
+        reprices = has(policy, "reprice") or has(policy, "take_costs")
         if not getattr(policy, "recostable", False) or not reprices:
             raise Refused(f"recost is not for {self._label}: what it has learned depends on the prices")
         self._alter(
@@ -479,25 +480,15 @@ class Router(Changing, Promises, Looks, Live, Rounds):
 
     def report(self) -> RouterReport:
         """Return what was seen, spent and saved so far; ``print`` it for a table."""
-        return self._core.view(self._report)
+        found: RouterReport = self._core.view(self._report)
+        return found
 
-    def _report(self, view: View) -> RouterReport:
+    def _report(self, view: View) -> Any:
         if view.terms.promise is not None:
-            promised: Any = self._promise_report(view)
-            found: RouterReport = promised
-            return found
+            return self._promise_report(view)
         counts, terms = view.counts, view.terms
         settled = self._game.settled(counts, terms)
-        found = make_router_report(
-            self._label,
-            terms.prices,
-            terms.error_cost,
-            view.pending,
-            settled,
-            view.policy,
-            counts,
-            self._words,
-        )
+        found = make_router_report(view, settled, self._label, self._words)
         talks = talks_of(counts)
         more = (*looks_words(view.policy, self._words), *talk_words(talks, self._words, self._words.last()))
         more = (*found.guarantees, *more)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from weakfeedback.live.game import View
 from weakfeedback.live.games.router import Known, RouterCounts
 from weakfeedback.live.report import (
     Report,
@@ -126,17 +127,10 @@ class RouterReport(Report):
         return lines
 
 
-def make_router_report(
-    label: str,
-    prices: list[float],
-    error_cost: float,
-    pending: int,
-    settled: int,
-    policy: Any,
-    tally: RouterCounts,
-    words: Words = MODELS,
-) -> RouterReport:
+def make_router_report(view: View, settled: int, label: str, words: Words) -> RouterReport:
     """Return the report from the counts."""
+    tally: RouterCounts = view.counts
+    policy, prices = view.policy, view.terms.prices
     disagreement, intervals = disagreements(
         len(prices), lambda i, j: share_of(int(tally.differed[i, j]), int(tally.compared[i, j]))
     )
@@ -146,10 +140,10 @@ def make_router_report(
     return RouterReport(
         policy=label,
         prices=np.array(prices),
-        error_cost=error_cost,
+        error_cost=view.terms.error_cost,
         rounds=tally.rounds,
         comparisons=tally.learned,
-        pending=pending,
+        pending=view.pending,
         settled=settled,
         compared_share=tally.asked / tally.decided if tally.decided else math.nan,
         calls=tally.calls,

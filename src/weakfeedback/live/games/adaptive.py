@@ -28,7 +28,7 @@ from weakfeedback.live.answers import (
     scored_of,
     short,
 )
-from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
+from weakfeedback.live.driver import Examples, Interpreted, has, learns_by_choosing
 from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import Altered, Choice, Plain
 from weakfeedback.live.games.cascade import (
@@ -348,28 +348,27 @@ class AdaptiveGame(Promising, Staged, Plain):
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         numbers, scores = freeze(np.zeros(1, dtype=np.int64)), freeze(np.zeros(1))
-        if callable(getattr(policy, "next_stage", None)):
+        if has(policy, "next_stage"):
             asked, own = "next_stage", {"turn_to": (0, 0, 0.0), "lost": (), "spared": ()}
         else:
             asked, own = "gain" if hasattr(policy, "gain") else "go_on", {}
-        more = {name: example for name, example in own.items() if callable(getattr(policy, name, None))}
+        more = {name: example for name, example in own.items() if has(policy, name)}
         return {asked: (0, numbers, scores), "update": (0, numbers, scores, scores), **more}, tuple(more)
 
     def bind(self, driver: Interpreted) -> None:
         self.driver, policy = driver, driver.policy
         self.policy = policy
-        offers = lambda name: callable(getattr(policy, name, None))  # noqa: E731
-        self.names_stages = offers("next_stage")
+        self.names_stages = has(policy, "next_stage")
         self.gains = hasattr(policy, "gain")  # whether it reports what it compares with the price
         self.ask = driver.method("next_stage" if self.names_stages else "gain" if self.gains else "go_on")
         self.update = driver.method("update")
-        turns, loses = (self.names_stages and offers(name) for name in ("turn_to", "lost"))
+        turns, loses = (self.names_stages and has(policy, name) for name in ("turn_to", "lost"))
         self.turn: Callable[..., Any] | None = driver.method("turn_to") if turns else None
         self.lose: Callable[..., Any] | None = driver.method("lost") if loses else None
         self.choosing_learns = learns_by_choosing(driver) or self.names_stages
         self.cancelling_learns = loses
         self.scratch = getattr(policy, "scratch", None) if driver.origin.name is not None else None
-        self.refuses = {**AT_ONCE, **({} if offers("calibrate") else NO_JUDGE)}
+        self.refuses = {**AT_ONCE, **({} if has(policy, "calibrate") else NO_JUDGE)}
         if self.promises:
             del self.refuses["certificate"]
 
@@ -589,7 +588,7 @@ class AdaptiveGame(Promising, Staged, Plain):
                 body, terms=new._replace(promise=self.repromised(body, terms.promise, new.stage_costs))
             )
         new = recosted(body, terms)
-        if callable(getattr(self.policy, "take_costs", None)):
+        if has(self.policy, "take_costs"):
             self.driver.alter(lambda policy: policy.take_costs(new.stage_costs / new.error_cost))
         return Altered(body, terms=new)
 

@@ -11,7 +11,7 @@ import numpy as np
 from weakfeedback.contract.decisions import checked_choice
 from weakfeedback.live import storage
 from weakfeedback.live.answers import fingerprint
-from weakfeedback.live.driver import Examples, Interpreted
+from weakfeedback.live.driver import Examples, Interpreted, has
 from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import Altered, Choice, Plain
 from weakfeedback.live.storage import StateError
@@ -90,13 +90,13 @@ class PlayerGame(Plain):
         self.alters = {"miss": self.miss}
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        missing = {"miss": (1,)} if callable(getattr(policy, "miss", None)) else {}
+        missing = {"miss": (1,)} if has(policy, "miss") else {}
         return {"choose": (), "observe": (0, 0.0, False), **missing}, tuple(missing)
 
     def bind(self, driver: Interpreted) -> None:
         self.policy = driver.policy
         self.choose_arm, self.hear = driver.method("choose"), driver.method("observe")
-        self.told_to_miss = driver.method("miss") if callable(getattr(driver.policy, "miss", None)) else None
+        self.told_to_miss = driver.method("miss") if has(driver.policy, "miss") else None
 
     def check(self, policy: Any, terms: Any) -> None:
         """Reject a policy object made for other arms, or without the field ``arm``."""

@@ -26,7 +26,7 @@ from weakfeedback.live.answers import (
     sample_disagreements,
     short,
 )
-from weakfeedback.live.driver import Examples, Interpreted
+from weakfeedback.live.driver import Examples, Interpreted, has
 from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import EXPLAINED, Altered, Choice
 from weakfeedback.live.games.comparing import (
@@ -320,24 +320,17 @@ class RouterGame:
             "update_pairs": (call, differ),
             "cancel": (call,),
         }
-        undrawn = ["cancel"]
-        if callable(getattr(policy, "turn_to", None)):
-            examples["turn_to"] = (freeze(np.zeros(1, dtype=np.int64)), call)
-            undrawn.append("turn_to")
-        if callable(getattr(policy, "follow", None)):
-            examples["follow"] = ()
-            undrawn.append("follow")
-        prices = freeze(np.zeros(1))
-        for name, example in (
-            ("reprice", prices),
-            ("warm_pairs", differ),
-            ("price", prices),
-            ("return_to", prices),
-        ):
-            if callable(getattr(policy, name, None)):
-                examples[name] = (example,)
-                undrawn.append(name)
-        return examples, tuple(undrawn)
+        groups, prices = freeze(np.zeros(1, dtype=np.int64)), freeze(np.zeros(1))
+        may_have: dict[str, tuple[Any, ...]] = {
+            "turn_to": (groups, call),
+            "follow": (),
+            "reprice": (prices,),
+            "warm_pairs": (differ,),
+            "price": (prices,),
+            "return_to": (prices,),
+        }
+        more = {name: example for name, example in may_have.items() if has(policy, name)}
+        return {**examples, **more}, ("cancel", *more)
 
     def bind(self, driver: Interpreted) -> None:
         method, policy = driver.method, driver.policy
@@ -345,22 +338,17 @@ class RouterGame:
         self.K = int(getattr(policy, "K", self.K))
         self.select, self.start = method("select"), method("start")
         self.update, self.free = method("update_pairs"), method("cancel")
-        self.turn: Any = method("turn_to") if callable(getattr(policy, "turn_to", None)) else None
-        self.follow: Any = method("follow") if callable(getattr(policy, "follow", None)) else None
-        warms = callable(getattr(policy, "warm_pairs", None))
-        self.warm_row: Any = method("warm_pairs") if warms else None
-        self.prices_requests = callable(getattr(policy, "price", None)) and callable(
-            getattr(policy, "return_to", None)
-        )
-        self.price: Any = method("price") if self.prices_requests else None
-        self.return_to: Any = method("return_to") if self.prices_requests else None
+        names = ("turn_to", "follow", "warm_pairs", "price", "return_to")
+        found: list[Any] = [method(name) if has(policy, name) else None for name in names]
+        self.turn, self.follow, self.warm_row, self.price, self.return_to = found
+        self.prices_requests = self.price is not None and self.return_to is not None
         forgets = getattr(policy, "memory", 0) > 0
-        fixed = {} if callable(getattr(policy, "with_models", None)) else FIXED
-        self.refuses = {**({} if warms else NO_WARM), **(FORGETS if forgets else {}), **fixed}
+        fixed = {} if has(policy, "with_models") else FIXED
+        self.refuses = {**(NO_WARM if self.warm_row is None else {}), **(FORGETS if forgets else {}), **fixed}
 
     def check(self, policy: Any, terms: RouterTerms) -> None:
         check_costs(policy, terms.costs, "c", "prices / error_cost", "model")
-        wanted = int(getattr(policy, "Q", 0)) if callable(getattr(policy, "turn_to", None)) else 0
+        wanted = int(getattr(policy, "Q", 0)) if has(policy, "turn_to") else 0
         if wanted != len(self.names):
             raise ValueError(f"features must be {len(self.names)}, those named in context, got {wanted}")
 
