@@ -7,9 +7,9 @@ from bisect import bisect_right
 from typing import Any
 
 from weakfeedback.live.answers import costs_of
-from weakfeedback.live.core import Core
 from weakfeedback.live.games.router import ComparisonRecord, RouterTerms, terms_of
-from weakfeedback.live.stages import make_models
+from weakfeedback.live.parts import Part
+from weakfeedback.live.stages import elsewhere_or_async, make_models
 from weakfeedback.stats import add_up
 from weakfeedback.validate import brief, integer, number
 from weakfeedback.words import Words
@@ -17,22 +17,13 @@ from weakfeedback.words import Words
 FORMER = 16  # changes after which a round under way still knows its models
 
 
-def elsewhere_or_async(stages: list[Any]) -> bool:
-    """Whether a plain call of these models may be refused."""
-    return stages[0].elsewhere or any(stage.asynchronous for stage in stages)
-
-
-class Changing:
+class Changing(Part):
     """What a router offers to change its models while it runs.
 
     What is known of the others stays, and the bound on the money begins a period, as with new prices. Comparisons under
     way are cancelled: their answers stand, and nothing is learned from them.
     """
 
-    _core: Core
-    _game: Any
-    _stages: list[Any]
-    _words: Words
     _since: int = 0  # the first decision about the present models
     _former: tuple[
         tuple[int, list[Any], list[float]], ...
@@ -112,7 +103,7 @@ class Changing:
         replaced: int | None = None,
     ) -> None:
         terms_of(prices, 1.0, len(kept))
-        self._offer("models")  # type: ignore[attr-defined]
+        self._offer("models")
         body: dict[str, Any] = {"prices": prices, "kept": kept}
         names = self._other_names(kept, name)
         if names is not None:
@@ -135,7 +126,7 @@ class Changing:
         self._core.alter_anew("models", body, "other models", taken)
         self._words = Words(self._words.noun, names, self._words.currency)
         self._unready = elsewhere_or_async(stages)
-        self._wait()  # type: ignore[attr-defined]
+        self._wait()
 
     def _other_names(self, kept: list[int], name: str | None) -> tuple[str, ...] | None:
         """Return the names of all models, checked."""
@@ -178,7 +169,7 @@ class Changing:
     def seat(self, models: Any) -> None:
         """Call these models: the number of them may have changed since the journal began that this was read from."""
         stages = make_models(models, self._game.timeout)
-        if len(stages) != self._size:  # type: ignore[attr-defined]
+        if len(stages) != self._size:
             raise ValueError(f"models must be {len(self._stages)}, as the journal says, got {len(stages)}")
         self._stages, self._unready, self._failed = stages, elsewhere_or_async(stages), frozenset[int]()
 
@@ -203,4 +194,4 @@ class Changing:
         return record
 
     def _learn(self, records: list[Any]) -> None:
-        super()._learn([one for one in records if one.id >= self._since])  # type: ignore[misc]
+        super()._learn([one for one in records if one.id >= self._since])

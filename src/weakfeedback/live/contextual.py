@@ -25,7 +25,7 @@ from weakfeedback.live.games.contextual import ContextualGame
 from weakfeedback.live.live import Live
 from weakfeedback.live.numbers import check_metric, loss_of
 from weakfeedback.live.rounds import Rounds
-from weakfeedback.live.stages import Rows, make_stages
+from weakfeedback.live.stages import Rows, elsewhere_or_async, make_stages
 from weakfeedback.live.warning import warn_of_prices
 from weakfeedback.settings.catalog import make_policy, option_names, policy_class
 from weakfeedback.validate import brief, integer, number, vector
@@ -147,7 +147,7 @@ class ContextualCascade(Cascading, Live, Rounds):
         self.speak(names)
         if self._core.driver.origin.name not in (None, "Fixed", "Random"):  # one that learns where to stop
             warn_of_prices(terms.stage_costs[1:2], terms.error_cost, self._words)
-        self._unready = self._stages[0].elsewhere or any(stage.asynchronous for stage in self._stages)
+        self._unready = elsewhere_or_async(self._stages)
 
     @classmethod
     def _form(cls, body: Any) -> Form:

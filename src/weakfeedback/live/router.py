@@ -25,7 +25,7 @@ from weakfeedback.live.answers import (
     sorted_pairs,
 )
 from weakfeedback.live.audits import audit_stage, rows_up_to, run_stages, teller
-from weakfeedback.live.changing import Changing, elsewhere_or_async
+from weakfeedback.live.changing import Changing
 from weakfeedback.live.core import ALONE
 from weakfeedback.live.driver import has
 from weakfeedback.live.errors import Refused, UnknownDecision
@@ -39,11 +39,12 @@ from weakfeedback.live.games.promised_router import PromisedRouterGame
 from weakfeedback.live.games.router import RouterAnswer, RouterCounts, RouterGame, terms_of
 from weakfeedback.live.live import Live
 from weakfeedback.live.looks import Looks, belief_words, looks_words, refuse_context, yield_reports
+from weakfeedback.live.numbers import check_metric
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
 from weakfeedback.live.promise_report import PromiseCertificate, router_explanation
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.router_report import RouterReport, explanation, make_router_report
-from weakfeedback.live.stages import Rows, make_models
+from weakfeedback.live.stages import Rows, elsewhere_or_async, make_models
 from weakfeedback.live.talks import TTL, Turn, key_of, talk_words, talks_of, turn_of
 from weakfeedback.live.warning import warn_of_prices, warn_of_saving
 from weakfeedback.settings.catalog import make_policy
@@ -202,9 +203,8 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         policy = DEFAULT if policy is None else policy
         terms = terms_of(prices, price, K)
         refuse_tolerance(options, compare)
-        check_functions(compare=compare, metric=metric)
-        if compare is not None and metric is not None:
-            raise ValueError("metric must not be given together with compare: one of them says what differs")
+        check_functions(compare=compare)
+        check_metric(metric, compare)
         code = Comparer(compare, None, metric)
         game: RouterGame = (PromisedRouterGame if promises else RouterGame)(K, code, limit)
         if features is not None:

@@ -218,6 +218,11 @@ def make_stages(stages: Any, timeout: float | None, scored: bool = False, noun: 
     return [Stage(index, target, timeout, scored, noun) for index, target in enumerate(stages)]
 
 
+def elsewhere_or_async(stages: list[Any]) -> bool:
+    """Whether a plain call of these stages may be refused."""
+    return stages[0].elsewhere or any(stage.asynchronous for stage in stages)
+
+
 def _refuse_unfitted(name: str, target: Any) -> None:
     """Reject a scikit-learn model that is not fitted; other models cannot be checked before they are called."""
     validation = sys.modules.get("sklearn.utils.validation")
