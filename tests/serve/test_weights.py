@@ -10,6 +10,7 @@ import pytest
 from tests.rig.harness import CASCADE, CONTEXTUAL, quick, run, serving
 from tests.rig.pace import pace
 
+from weakfeedback.serve.activity import Activity
 from weakfeedback.serve.app import PIECE, encoded
 from weakfeedback.serve.learner import HEAVY, UNKNOWN, Learner, Weight
 from weakfeedback.serve.limits import CONTEXT_LIMIT, PAIRS_LIMIT
@@ -74,6 +75,24 @@ async def test_steps_of_unknown_weight_run_in_a_thread(tmp_path, monkeypatch):
         await call("POST", "/v1/learners/t/decide", {"count": 9})
         await call("POST", "/v1/learners/t/decide", {"count": 1000})
         assert threads == [True, True, False]
+
+
+async def test_the_page_counts_a_warm_start_in_the_thread_of_its_step(tmp_path, monkeypatch):
+    """It was counted later, by whoever looked or decided next: the loop stood still for 100,000 comparisons."""
+    see, threads = Activity.see, []
+
+    def noted(watch: Activity, event: Any) -> None:
+        if event.kind == "warm":
+            threads.append(threading.current_thread() is threading.main_thread())
+        see(watch, event)
+
+    monkeypatch.setattr(Activity, "see", noted)
+    async with serving(tmp_path / "s.db") as (_, call):
+        await call("PUT", "/v1/learners/t", CASCADE)
+        reply = await call("POST", "/v1/learners/t/warm-start", {"outputs": [[1, 1, 1]] * 10})
+        assert reply.status == 200
+        assert (await call("GET", "/metrics")).status == 200
+        assert threads == [False]
 
 
 def test_the_weight_is_that_of_one_unit():

@@ -47,6 +47,7 @@ SAMPLED = 32  # then one in this many light ones is timed
 HEAVY = 0.0005  # expected seconds of a step above which it runs in a thread
 WEIGHT = 0.1  # of the latest timed step in the moving average
 TOGETHER = 64  # events that are shown to the observers together
+LONG = ("warm",)  # events that they look at for long: the step shows them at once, in its thread
 AGAIN = 1000  # second calls of a reference that are waited for
 AUDITS = 100  # that are kept in memory
 ITEM = "\x1f"  # separates an idempotency key from the number of the decision within a batch
@@ -295,7 +296,7 @@ class Learner:
         elif kind == "audit":
             self._keep_audit(event.body)
         self._unobserved.append(event)
-        if len(self._unobserved) >= TOGETHER:
+        if len(self._unobserved) >= TOGETHER or kind in LONG:
             self._observe()
 
     def _observe(self) -> None:
