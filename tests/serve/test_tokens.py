@@ -18,10 +18,12 @@ from tests.serve.proxy.test_service import chatting
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token
-from weakfeedback.serve.config import ConfigError, read_settings
+from weakfeedback.serve.config import ConfigError, Settings, read_settings
 from weakfeedback.serve.invoice import add_paid
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.page.routes import page_of
+from weakfeedback.serve.server import serve
+from weakfeedback.serve.service import Options, Service
 from weakfeedback.serve.usage import DAY, Accounts, Usage
 
 FILE = """
@@ -242,3 +244,24 @@ def test_a_signal_reads_the_tokens_anew(tmp_path):
     said = (tmp_path / "errors").read_text()
     assert "the tokens were read again: there are 2" in said
     assert SHOP not in said
+
+
+async def test_a_signal_while_the_store_is_read_ends_nothing(monkeypatch, caplog):
+    """Until the store had been read, the signal to read the tokens anew ended the process."""
+    settings = Settings(tokens=[Token.of("people", PEOPLE, "admin")])
+    settings.reload = lambda: Settings(tokens=[Token.of(one, f"{one} {SHOP}", "use") for one in "abc"])
+
+    async def start(*_: Any) -> None:
+        assert signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL
+        os.kill(os.getpid(), signal.SIGHUP)
+        while not caplog.messages:
+            await asyncio.sleep(0.01)
+        raise ConfigError("enough")
+
+    monkeypatch.setattr(Service, "start", start)
+    try:
+        with pytest.raises(ConfigError, match="enough"):
+            await serve(settings, Options())
+    finally:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
+    assert caplog.messages == ["the tokens were read again: there are 3"]

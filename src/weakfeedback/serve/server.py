@@ -285,6 +285,7 @@ async def serve(
     if settings.advertise:
         hosts = [*hosts, str(urlsplit(settings.advertise).hostname)]
     auth = Auth(settings.tokens, hosts, settings.origins, settings.metrics == "open")
+    reload_at_signal(auth, settings)  # at once: a large store is read for long, and the signal would end that
     closers: list[Callable[[], Awaitable[Any]]] = []
     if settings.otel is not None:
         service.telemetry = telemetry = make_telemetry(settings.otel)
@@ -325,7 +326,6 @@ async def serve(
         if ready is not None:
             server.ready = lambda port: ready(port, service)
         leave_alone()
-        reload_at_signal(auth, settings)
         with server.capture_signals():
             await server._serve(None if listening is None else [listening])
             interrupted = signal.SIGINT in server._captured_signals
