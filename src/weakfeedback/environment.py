@@ -20,4 +20,6 @@ def secret_in(place: str, file: str | os.PathLike[str]) -> str:
         raise ValueError(f"{place}: {file} cannot be read: {type(error).__name__}") from None
     if not found:
         raise ValueError(f"{place}: {file} is empty")
+    if (lines := len(found.splitlines())) > 1:
+        raise ValueError(f"{place}: {file} must hold one secret in one line, got {lines} lines")
     return found

@@ -119,7 +119,11 @@ def test_a_token_may_be_in_a_file(tmp_path):
         ConfigError, match=r"server.token\[0\].file: .*token cannot be read: FileNotFoundError"
     ):
         read(tmp_path, text)
-    for held, words in (("", "is empty"), ("too short\n", "file must hold at least 16 characters, got 9")):
+    for held, words in (
+        ("", "is empty"),
+        ("too short\n", "file must hold at least 16 characters, got 9"),
+        ("the-old-one-12345\nthe-new-one-67890\n", "must hold one secret in one line, got 2 lines"),
+    ):
         (tmp_path / "token").write_text(held)
         with pytest.raises(ConfigError, match=words):
             read(tmp_path, text)
