@@ -525,7 +525,9 @@ def test_a_closed_store_says_so(place):
     store = place.open()
     store.close()
     store.close()
-    with pytest.raises(ValueError, match="is closed"):
+    with pytest.raises(
+        ValueError, match=": the store is closed"
+    ):  # clients are told what stands behind the colon
         store.learners()
 
 

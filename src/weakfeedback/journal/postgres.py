@@ -291,7 +291,7 @@ class PostgresStore(SqlStore):
         if self._lost is not None:
             raise OwnershipLost(errno.ENOTCONN, self._lost)
         if self._connection is None:
-            raise ValueError(f"{self.place} is closed")
+            raise ValueError(f"{self.place}: the store is closed")
         if self._connection.closed and self._lock is None:  # a reader has no ownership to lose
             self._connection = self._again()
             self._set_up(self._connection)

@@ -160,7 +160,7 @@ class SqliteStore(SqlStore):
     @property
     def _database(self) -> sqlite3.Connection:
         if self._connection is None:
-            raise ValueError(f"{self.path} is closed")
+            raise ValueError(f"{self.path}: the store is closed")
         return self._connection
 
     def _transaction(self, work: Callable[[], T], sync: bool = True) -> T:
