@@ -80,6 +80,30 @@ async def test_keys_are_forgotten_when_nobody_looks_for_them(tmp_path, monkeypat
         assert not service.learners["t"].keys
 
 
+async def test_keys_of_a_repeated_batch_are_looked_for_together(tmp_path, monkeypatch):
+    """One after the other, 1000 kept all who ask this learner waiting for 0.8 seconds, over a connection."""
+    together, most, real = 0, 0, KeyLookups.find
+
+    async def find(self, learner, key):
+        nonlocal together, most
+        together += 1
+        most = max(most, together)
+        await asyncio.sleep(0.01)
+        together -= 1
+        return await real(self, learner, key)
+
+    async with serving(tmp_path / "s.db", quick()) as (_, call):
+        await call("PUT", PLACE, CASCADE)
+        made = (await call("POST", PLACE + "/decide", {"count": 20}, idempotency_key="k")).data["decisions"]
+        monkeypatch.setattr(KeyLookups, "find", find)
+        again = (await call("POST", PLACE + "/decide", {"count": 20}, idempotency_key="k")).data["decisions"]
+        assert again == [{**one, "repeated": True} for one in made]
+        assert most == 20
+        for count in (19, 21, 1, 40):
+            reply = await call("POST", PLACE + "/decide", {"count": count}, idempotency_key="k")
+            assert (reply.status, reply.data["code"]) == (422, "key_reused")
+
+
 async def test_keys_of_one_learner_are_looked_for_together(tmp_path, monkeypatch):
     """The learner is not locked meanwhile."""
     together, most = 0, 0

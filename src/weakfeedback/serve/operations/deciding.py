@@ -87,14 +87,11 @@ async def _repeat(
     service: Service, learner: Learner, key: str, first: Event, contexts: list[Any]
 ) -> list[dict[str, Any]]:
     """Return the decisions that were made with this key, of which ``first`` is one."""
-    count = len(contexts)
-    events = [first]
-    for n in range(1, count + 1):  # one more, which must not exist
-        event = await find_by_key(service, learner, f"{key}{ITEM}{n}")
-        if (event is None) != (n == count):
-            raise Problem("key_reused", "the key was used for another number of decisions")
-        if event is not None:
-            events.append(event)
+    keys = [f"{key}{ITEM}{n}" for n in range(1, len(contexts) + 1)]  # one more, which must not exist
+    *others, more = await asyncio.gather(*(find_by_key(service, learner, one) for one in keys))
+    if more is not None or None in others:
+        raise Problem("key_reused", "the key was used for another number of decisions")
+    events = [first, *(event for event in others if event is not None)]
     for event, context in zip(events, contexts):
         if event.kind not in OPENS or not learner.kind.is_same(learner.live, event.body, context):
             raise Problem("key_reused", "the key was used for another request")
