@@ -24,7 +24,7 @@ from tests.rig.upstreams import MODELS, NOBODY, Running, learner, stage
 from weakfeedback.journal import OwnedElsewhere, open_store
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token
-from weakfeedback.serve.models import CostsRequest, ReportAnswer, WarmStartRequest
+from weakfeedback.serve.models import CostsRequest, DecideRequest, ReportAnswer, WarmStartRequest
 from weakfeedback.serve.proxy.accounts import UpstreamMetrics
 from weakfeedback.serve.proxy.fake import FakeModel, FakeServer
 from weakfeedback.serve.proxy.mount import extend, make_proxy, prepare_learners, proxy_routes
@@ -176,6 +176,18 @@ def test_what_was_learned_survives_and_open_decisions_are_taken_back(tmp_path):
     assert after["disagreement"] == before["disagreement"]
     assert after["pending"] == 0
     assert last["reason"] == "restart"
+
+
+async def test_open_decisions_are_taken_back_together(tmp_path):
+    """With a commit for each, a start or a move to another instance took seconds, the more were open."""
+    async with chatting(tmp_path / "s.db") as chat:
+        made = await chat.service.decide("support", DecideRequest(count=1000))
+        opened = sum(one["expires"] is not None for one in made["decisions"])
+        assert opened > 300
+    async with chatting(tmp_path / "s.db") as chat:
+        assert chat.service.learners["support"].counts["cancelled"] == opened
+        assert not chat.service.learners["support"].opened
+        assert chat.service.commits < opened / 2
 
 
 @pytest.mark.parametrize("warm", [False, True], ids=["compared", "alone"])

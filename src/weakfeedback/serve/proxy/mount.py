@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,7 @@ from weakfeedback.serve.service import Service
 from weakfeedback.serve.usage import Accounts
 from weakfeedback.validate import brief
 
+TOGETHER = 200  # decisions that are cancelled in one commit
 Serve = Callable[[Any, Any, Any], Awaitable[None]]
 DIALECTS: dict[str, Callable[[], Dialect]] = {
     "/v1/chat/completions": Dialect,
@@ -197,14 +199,19 @@ async def resume_learners(service: Service, proxy: Proxy) -> None:
 
 async def _end_left(service: Service, proxy: Proxy, name: str) -> None:
     """Cancel the decisions of a learner that no request in progress here will end."""
-    for id in list(service.learner(name).opened):
+
+    async def end(id: int) -> None:
         if proxy.is_under_way(name, id):
-            continue
+            return
         try:
             await service.cancel(name, id, CancelRequest(reason="restart"))
         except Problem as problem:
             if problem.code not in ENDED:
                 raise
+
+    opened = list(service.learner(name).opened)
+    for start in range(0, len(opened), TOGETHER):
+        await asyncio.gather(*map(end, opened[start : start + TOGETHER]))
 
 
 async def extend(service: Service, auth: Auth, settings: Settings) -> dict[str, Any]:
