@@ -1,5 +1,6 @@
 """Several instances on one store in PostgreSQL: any of them is asked, the owner answers, and learners move."""
 
+import asyncio
 import contextlib
 import http.client
 import os
@@ -20,6 +21,7 @@ from weakfeedback.journal import open_store
 from weakfeedback.journal.shards import SHARDS, shard_of
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.config import opener
+from weakfeedback.serve.key_lookups import KeyLookups
 from weakfeedback.serve.recover import recover_all
 from weakfeedback.serve.service import Service
 
@@ -347,6 +349,34 @@ async def test_who_loses_its_session_serves_nothing_and_begins_anew(server):
             assert (await ask("GET", f"/v1/learners/{name}")).data["seq"] == int(name == lost)
     await second.stop()
     await until(lambda: len(first.learners) == 16)
+    await first.stop()
+
+
+async def test_a_request_whose_learner_has_moved_meanwhile_is_told_so(server, monkeypatch):
+    """It was told that the store could not be written."""
+    place = InPostgres(server)
+    moved, real = asyncio.Event(), KeyLookups.find
+
+    async def find(self, learner, key):
+        await moved.wait()
+        return await real(self, learner, key)
+
+    first, call = await joined(place.address, 1)
+    for name in NAMES:
+        assert (await call("PUT", f"/v1/learners/{name}", CASCADE)).status == 201
+    monkeypatch.setattr(KeyLookups, "find", find)
+    asked = [
+        asyncio.ensure_future(call("POST", f"/v1/learners/{name}/decide", {}, idempotency_key="k"))
+        for name in NAMES
+    ]
+    second, _ = await joined(place.address, 2)
+    await until(lambda: len(first.learners) == len(second.learners) == 8)
+    moved.set()
+    for name, reply in zip(NAMES, await asyncio.gather(*asked)):
+        assert (reply.status, reply.data.get("code")) == (
+            (200, None) if name in first.learners else (503, "moving")
+        )
+    await second.stop()
     await first.stop()
 
 

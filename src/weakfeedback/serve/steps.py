@@ -159,6 +159,8 @@ class Steps:
     def _check_kept(self, learner: Learner) -> None:
         check_whole(learner)
         if not self._is_kept(learner):
+            if self._service.state == "ready":
+                self._service.check_here(learner.name)
             raise Problem(
                 "store_unavailable", "the store could not be written: repeat the request", retry_after=1
             )
