@@ -9,8 +9,11 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from weakfeedback.stats import add_up
 
@@ -129,14 +132,17 @@ class Series:
         count = max(0, -((first - end) // step))
         if count > KEPT:
             raise ValueError(f"at most {KEPT} steps can be read at once, got {count}")
-        sums = [[0.0] * count for _ in names]
-        for at, row, offset in self._fine_rows() if step < 60 else self._minutes(first):
-            if first <= at < end:
-                bucket = (at - first) // step
-                for out, place in zip(sums, places):
-                    out[bucket] = added(out[bucket], row[offset + place])
+        rows = self._fine_rows() if step < 60 else self._minutes(first)
+        rows = rows[(first <= rows[:, 0]) & (rows[:, 0] < end)]
+        sums = np.zeros((len(names), count))
+        if len(rows):
+            steps = ((rows[:, 0] - first) // step).astype(int)
+            begins = np.flatnonzero(np.diff(steps, prepend=-1))
+            with np.errstate(over="ignore"):
+                found = np.add.reduceat(rows[:, places], begins, axis=0)
+            sums[:, steps[begins]] = found.clip(-LARGEST, LARGEST).T
         at_steps = [first + k * step for k in range(count)]
-        return {"step": step, "at": at_steps, "columns": dict(zip(names, sums))}
+        return {"step": step, "at": at_steps, "columns": dict(zip(names, sums.tolist()))}
 
     def lately(self, column: str, start: int) -> float:
         """Return the sum of a column from ``start`` (in seconds) on, within the last quarter of an hour."""
@@ -154,17 +160,22 @@ class Series:
         read = self.read(start, end, FINE if step < 60 else 60)["columns"]
         return {name: total(values) for name, values in read.items()}
 
-    def _fine_rows(self) -> Iterator[tuple[int, Sequence[float], int]]:
-        for row in (*self._fine, self._now):
-            yield int(row[0]) * FINE, row, 0
+    def _fine_rows(self) -> NDArray[np.float64]:
+        """Return the fine steps: when each began, in seconds, and its sums."""
+        rows = np.array([*self._fine, self._now])
+        rows[:, 0] *= FINE
+        return rows
 
-    def _minutes(self, first: int) -> Iterator[tuple[int, Sequence[float], int]]:
-        """Yield the minutes that are kept, from this second on: when each began, and where its sums are."""
+    def _minutes(self, first: int) -> NDArray[np.float64]:
+        """Return the minutes that are kept, from this second on, in the same way."""
         oldest = (self.last() or 0) // 60 - KEPT + 1
-        for k in range(self._find(max(first // 60, oldest)), len(self._rows) // self._width):
-            yield self._minute_of(k) * 60, self._rows, k * self._width
-        yield int(self._minute[0]) * 60, self._minute, 0
-        yield int(self._now[0]) // PER_MINUTE * 60, self._now, 0
+        begin = self._find(max(first // 60, oldest)) * self._width
+        # a slice is a copy: what numpy looks at could not grow meanwhile
+        closed = np.array(self._rows[begin:]).reshape(-1, self._width)
+        rows = np.vstack([closed, self._minute, self._now])
+        rows[-1, 0] //= PER_MINUTE
+        rows[:, 0] *= 60
+        return rows
 
     def state(self) -> dict[str, Any]:
         """Return everything as JSON data: a row is the time and the sums by place, without zeros."""
