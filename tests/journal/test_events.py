@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weakfeedback import canonical
+from weakfeedback import __version__, canonical
+from weakfeedback.canonical import PIECE
 from weakfeedback.journal.events import (
     Event,
     JournalError,
@@ -19,6 +20,7 @@ from weakfeedback.journal.events import (
     seal,
     unseal,
 )
+from weakfeedback.journal.sql import snapshot_text
 
 values = st.recursive(
     st.none()
@@ -105,6 +107,14 @@ def test_the_seal_is_the_last_key_and_the_text_stays_json():
         text = seal(body, 1, 2)
         assert list(json.loads(text)) == [*sorted(body), "~sum"]
         assert unseal(text, 1, 2) == body
+
+
+def test_the_text_of_a_snapshot_made_in_pieces_is_the_same():
+    row = [1, 0.1, None, True, "\u00e4", 2**127]
+    body = {"b": {"\u00e4": {"rows": [row[: k % 7] for k in range(3 * PIECE + 1)], "a": []}}, "c": {"x": row}}
+    assert snapshot_text(1, 2, 3, body) == seal(body, 1, 2, 3, __version__)
+    with pytest.raises(ValueError, match="JSON"):
+        snapshot_text(1, 2, 3, {"a": [float("inf")] * (PIECE + 1)})
 
 
 def test_a_body_cannot_bring_a_seal():

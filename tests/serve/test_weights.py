@@ -1,5 +1,6 @@
 """Requests that take long: they are refused from their size, or run in a thread, and the loop goes on."""
 
+import asyncio
 import random
 import threading
 import time
@@ -10,6 +11,8 @@ import pytest
 from tests.rig.harness import CASCADE, CONTEXTUAL, quick, run, serving
 from tests.rig.pace import pace
 
+from weakfeedback.journal import open_store, sql
+from weakfeedback.serve import learner as learner_module
 from weakfeedback.serve.activity import Activity
 from weakfeedback.serve.app import PIECE, encoded
 from weakfeedback.serve.learner import HEAVY, UNKNOWN, Learner, Weight
@@ -93,6 +96,45 @@ async def test_the_page_counts_a_warm_start_in_the_thread_of_its_step(tmp_path, 
         assert reply.status == 200
         assert (await call("GET", "/metrics")).status == 200
         assert threads == [False]
+
+
+async def test_others_are_served_while_a_snapshot_is_taken(tmp_path, monkeypatch):
+    """After seven days of minutes it stopped the loop for 0.04 to 0.2 seconds every 10,000 events."""
+    monkeypatch.setattr(learner_module, "SNAPSHOT", 10)
+    begun, go, texts = threading.Event(), threading.Event(), []
+    picture, text = Learner.picture, sql.json_text_in_pieces
+
+    def slow(learner: Learner) -> Any:
+        begun.set()
+        assert go.wait(20.0)
+        return picture(learner)
+
+    def noted(body: Any) -> str:
+        texts.append(threading.current_thread().name.startswith("weakfeedback step"))
+        return text(body)
+
+    async with serving(tmp_path / "s.db") as (service, call):
+        for name in ("t", "other"):
+            await call("PUT", f"/v1/learners/{name}", CASCADE)
+        learner = service.learners["t"]
+        learner.weights["decide"] = Weight()
+        learner.weights["decide"].steps = UNKNOWN  # light: its steps run in the loop
+        monkeypatch.setattr(Learner, "picture", slow)
+        monkeypatch.setattr(sql, "json_text_in_pieces", noted)
+        for _ in range(9):
+            assert (await call("POST", "/v1/learners/t/decide", {})).status == 200
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        waits = asyncio.ensure_future(call("POST", "/v1/learners/t/decide", {}))
+        assert (await call("POST", "/v1/learners/other/decide", {})).status == 200
+        assert not waits.done()
+        go.set()
+        assert (await waits).data["id"] == 10
+        while service.last_snapshot is None:
+            await asyncio.sleep(0.01)
+        assert texts == [True]
+        with open_store(tmp_path / "s.db", read_only=True) as store:
+            assert [one.seq for one in store.snapshots(learner.id)] == [9]
 
 
 def test_the_weight_is_that_of_one_unit():

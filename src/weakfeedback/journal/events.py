@@ -10,7 +10,7 @@ rows. "~" sorts after every letter: the keys stay sorted, and the seal is added 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from math import isfinite
 from typing import Any, NamedTuple
@@ -79,11 +79,11 @@ class Event(NamedTuple):
     body: dict[str, Any]
 
 
-def dump(body: dict[str, Any]) -> str:
+def dump(body: dict[str, Any], encode: Callable[[Any], str] = json_text) -> str:
     """Return ASCII JSON, keys sorted, no spaces, floats with enough digits to restore them exactly."""
     if not isinstance(body, dict):
         raise TypeError(f"a body must be a dict, got {type(body).__name__}")
-    return json_text(body)
+    return encode(body)
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -123,11 +123,11 @@ _SEAL = '"~sum":"'
 _SEALED = len(_SEAL) + 16 + 2  # the seal's key, its digits, a quote and the brace
 
 
-def seal(body: dict[str, Any], *columns: object) -> str:
+def seal(body: dict[str, Any], *columns: object, encode: Callable[[Any], str] = json_text) -> str:
     """Return the text of ``body`` with a checksum over it and ``columns``."""
     if body and max(body) >= "~":
         raise ValueError(f"the keys of a body must sort before '~', got {max(body)!r}")
-    text = dump(body)
+    text = dump(body, encode)
     comma = "," if body else ""
     return f'{text[:-1]}{comma}{_SEAL}{checksum(*columns, text)}"}}'
 

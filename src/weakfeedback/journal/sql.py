@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, ClassVar, Self, TypeVar
 
 from weakfeedback._version import __version__
+from weakfeedback.canonical import json_text_in_pieces
 from weakfeedback.journal import queries
 from weakfeedback.journal.events import (
     ENDS,
@@ -376,20 +377,21 @@ class SqlStore(ABC):
 
     # Snapshots
 
-    def add_snapshot(self, learner: int, seq: int, at: int, body: dict[str, Any]) -> None:
-        """Store the state after event ``seq``, and drop all but the newest three snapshots."""
+    def add_snapshot(self, learner: int, seq: int, at: int, body: dict[str, Any] | str) -> None:
+        """Store the state after event ``seq``, or its ``snapshot_text``; drop all but the newest three snapshots."""
         self.add_snapshots([(learner, seq, at, body)])
 
-    def add_snapshots(self, states: Sequence[tuple[int, int, int, dict[str, Any]]]) -> None:
+    def add_snapshots(self, states: Sequence[tuple[int, int, int, dict[str, Any] | str]]) -> None:
         """Store states as ``add_snapshot`` does, in one transaction: all or none."""
 
-        def insert(learner: int, seq: int, at: int, body: dict[str, Any]) -> None:
+        def insert(learner: int, seq: int, at: int, body: dict[str, Any] | str) -> None:
             self._check_whole(learner)
             if not 0 <= seq <= self._last(learner)[0]:
                 raise ValueError(
                     f"there is no event {seq} of learner {self._name(learner)} to take a snapshot of"
                 )
-            self._add_snapshot(learner, Snapshot(seq, at, __version__, body))
+            text = body if isinstance(body, str) else snapshot_text(learner, seq, at, body)
+            self._add_snapshot(learner, seq, at, __version__, text)
             self._all(queries.FORGET_SNAPSHOTS, learner, learner, KEPT_SNAPSHOTS)
             self._set_meta(f"head:{learner}", str(self._last(learner)[0]))
 
@@ -403,10 +405,9 @@ class SqlStore(ABC):
 
         self._run(work)
 
-    def _add_snapshot(self, learner: int, one: Snapshot) -> None:
-        text = seal(one.body, learner, one.seq, one.at, one.package)
+    def _add_snapshot(self, learner: int, seq: int, at: int, package: str, text: str) -> None:
         digest = sha256(text.encode()).hexdigest()
-        self._all(queries.ADD_SNAPSHOT, learner, one.seq, one.at, one.package, text, digest)
+        self._all(queries.ADD_SNAPSHOT, learner, seq, at, package, text, digest)
 
     def snapshots(self, learner: int, damaged: list[str] | None = None) -> Iterator[Snapshot]:
         """Yield the stored snapshots, newest first, read one at a time.
@@ -525,7 +526,8 @@ class SqlStore(ABC):
                 count, rows = count + len(rows), []
         self._put(rows)
         for snapshot in source.snapshots(learner.id):
-            self._add_snapshot(learner.id, snapshot)
+            text = snapshot_text(learner.id, snapshot.seq, snapshot.at, snapshot.body, snapshot.package)
+            self._add_snapshot(learner.id, snapshot.seq, snapshot.at, snapshot.package, text)
         return count + len(rows)
 
     def check_owner(self) -> None:
@@ -651,6 +653,11 @@ class SqlStore(ABC):
     def _note_package(self) -> None:
         if self._meta("package") != __version__:
             self._transaction(lambda: self._set_meta("package", __version__))
+
+
+def snapshot_text(learner: int, seq: int, at: int, body: dict[str, Any], package: str = __version__) -> str:
+    """Return the text by which a store keeps a state; a thread that makes it lets others run."""
+    return seal(body, learner, seq, at, package, encode=json_text_in_pieces)
 
 
 def check_schema(place: str, known: dict[str, Any] | None, tables: bool) -> None:

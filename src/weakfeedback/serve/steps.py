@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weakfeedback.journal import JournalError, SqliteStore, Store, StoreUnavailable
+from weakfeedback.journal.sql import snapshot_text
 from weakfeedback.serve.learner import Learner, Weight
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.recover import read_again
@@ -24,6 +25,7 @@ BACK_OFF = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to read th
 
 log = logging.getLogger("weakfeedback.serve")
 Told = TypeVar("Told")
+State = tuple[int, int, int, dict[str, Any]]  # learner, event, time and body of a snapshot
 Check = contextlib.AbstractAsyncContextManager[Callable[[], Awaitable[Any]]]
 
 
@@ -67,10 +69,9 @@ class Steps:
         """
         weight, units = learner.weight(getattr(work, "__name__", "audit")), max(units, 1)
         if weight.is_heavy(units):  # a cancelled caller must not release the lock
-            task = self._service.spawn(self._take_in_thread(learner, work, arguments, check, weight, units))
-            self.in_threads.add(task)
-            task.add_done_callback(self.in_threads.discard)
-            return await asyncio.shield(task)
+            return await asyncio.shield(
+                self._spawn(self._take_in_thread(learner, work, arguments, check, weight, units))
+            )
         if check is None and not learner.lock.locked():  # no other task can run in between
             return self._take_now(learner, work, arguments, weight, units)
         async with check or _unchecked() as repeated, learner.lock:
@@ -133,12 +134,15 @@ class Steps:
             finally:
                 learner.in_thread = False
             self._check_kept(learner)
-            future = learner.submit(self._service.held()[1])  # no other request came in between
-            if learner.wants_snapshot():
-                body = await self.in_pool(self._picture, learner)
-                if self._is_kept(learner):
-                    self._store_snapshot(learner, body)
+            future = self._submit(learner)  # no other request came in between
             return result, future
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run what holds a lock while a thread works; the end of the service waits for it."""
+        task = self._service.spawn(work)
+        self.in_threads.add(task)
+        task.add_done_callback(self.in_threads.discard)
+        return task
 
     async def in_pool(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Run slow work in a thread."""
@@ -217,35 +221,41 @@ class Steps:
         return again
 
     def _submit(self, learner: Learner) -> asyncio.Future[Any] | None:
+        """Hand over what a step has changed; now and then let a snapshot be taken."""
         future = learner.submit(self._service.held()[1])
-        if learner.wants_snapshot():
-            self._store_snapshot(learner, self._picture(learner))
+        if learner.wants_snapshot() and self._service.state == "ready":  # at the end all are taken
+            learner.pictured = learner.seq  # only once
+            self._spawn(self._take_snapshot(learner))
         return future
 
-    def _picture(self, learner: Learner) -> dict[str, Any] | None:
+    async def _take_snapshot(self, learner: Learner) -> None:
+        async with learner.lock:
+            if not self._is_kept(learner) or learner.torn:
+                return
+            state = await self.in_pool(self._picture, learner)
+        await self._store_snapshots([(learner, state)])
+
+    def _picture(self, learner: Learner) -> State | None:
         """Return a snapshot of a learner, whose lock the caller must hold.
 
-        A snapshot is never required: whatever makes it fail, the next one is tried thousands of events later.
+        A snapshot is never required: whatever makes it fail, the next one is tried thousands of events later. After
+        days of minutes it takes as long as hundreds of decisions: call this in a thread.
         """
-        learner.pictured = learner.seq
+        seq, at = learner.seq, self._service.options.clock()
+        learner.pictured = seq
         try:
-            return learner.picture()
+            return learner.id, seq, at, learner.picture()
         except Exception as error:
-            _warn_of_snapshot(learner.name, learner.pictured, error)
+            _warn_of_snapshot(learner.name, seq, error)
             return None
 
-    def _store_snapshot(self, learner: Learner, body: dict[str, Any] | None) -> None:
-        """Let the committer store a snapshot of a learner."""
-        self._store_snapshots([(learner, body)])
-
-    def _store_snapshots(self, taken: list[tuple[Learner, dict[str, Any] | None]]) -> None:
+    async def _store_snapshots(self, taken: list[tuple[Learner, State | None]]) -> None:
         """Let the committer store snapshots together; if that fails, each alone."""
-        (store, committer), at = self._service.held(), self._service.options.clock()
-        states = [
-            (learner.name, (learner.id, learner.pictured, at, body))
-            for learner, body in taken
-            if body is not None
-        ]
+        texts = await self.in_pool(_texts, taken)
+        states = [(learner.name, text) for learner, text in texts if self._is_kept(learner)]
+        if not states:
+            return
+        store, committer = self._service.held()
 
         def add(some: list[Any]) -> None:
             (name, first), *others = some
@@ -262,8 +272,7 @@ class Steps:
                 else:
                     _warn_of_snapshot(name, first[1], error)
 
-        if states:
-            committer.run(lambda: add(states))
+        committer.run(lambda: add(states))
 
     def commit(self, learner: Learner) -> asyncio.Future[Any] | None:
         """Return a future of the commit of all that was handed over; None if it is stored."""
@@ -350,19 +359,31 @@ class Steps:
 
     async def take_snapshots(self, learners: Iterable[Learner]) -> None:
         """Take a snapshot of every learner that has changed since its last one."""
-        taken: list[tuple[Learner, dict[str, Any] | None]] = []
+        taken: list[tuple[Learner, State | None]] = []
         for learner in learners:
             async with learner.lock:
                 if learner.seq > learner.pictured and not learner.torn:
                     taken.append((learner, await self.in_pool(self._picture, learner)))
             if len(taken) == TOGETHER:
-                self._store_snapshots(taken)
+                await self._store_snapshots(taken)
                 taken = []
-        self._store_snapshots(taken)
+        await self._store_snapshots(taken)
 
     def close(self) -> None:
         """End the threads."""
         self._pool.shutdown(wait=True)
+
+
+def _texts(taken: list[tuple[Learner, State | None]]) -> list[tuple[Learner, tuple[int, int, int, str]]]:
+    """Return snapshots as they are stored."""
+    found = []
+    for learner, state in taken:
+        if state is not None:
+            try:
+                found.append((learner, (*state[:3], snapshot_text(*state))))
+            except Exception as error:
+                _warn_of_snapshot(learner.name, state[1], error)
+    return found
 
 
 def _warn_of_snapshot(name: str, seq: int, error: Exception) -> None:
