@@ -382,7 +382,9 @@ def test_a_free_reference_is_refused_at_first_and_later(made, argument, words, t
     path = tmp_path / "free.db"
     with made.open(path, models, [0, 20], agree=0.9, seed=3) as live:
         live(1)
-        with pytest.raises(ValueError, match="reference must be a stage that costs more than 0, got stage 0"):
+        with pytest.raises(
+            ValueError, match=r"^costs must be above 0 for the reference, stage 0, got \[0.0, 20.0\]$"
+        ):
             live.promise(agree=0.8, reference=0)
         assert (live.promised.reference, live.promised.agree, live.policy.eps) == (1, 0.9, pytest.approx(0.1))
     with made.open(path, models) as live:  # with such a reference nothing could be opened or loaded again

@@ -5,13 +5,23 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.validate import brief, floats, number, vector
+from weakfeedback.validate import brief, floats, integer, number, vector
 from weakfeedback.words import are_prices_told, saving_warning
 
 
 def stage_costs(value: Any) -> np.ndarray:
     """Validate the price of running each stage, in units of an error; not cumulative."""
     return vector("costs", value, at_least=0.0)
+
+
+def paid_reference(value: Any, costs: np.ndarray) -> int:
+    """Validate the stage with which others are compared; the last one unless told."""
+    found = costs.size - 1 if value is None else integer("reference", value, 0, costs.size - 1)
+    if costs[found] <= 0.0:
+        raise ValueError(
+            f"costs must be above 0 for the reference, stage {found}, got {brief(costs.tolist())}"
+        )
+    return found
 
 
 def threshold_vector(value: Any, size: int) -> np.ndarray:

@@ -70,4 +70,5 @@ def _array(name: str, values: Any) -> np.ndarray:
 
 
 def _is_text(values: np.ndarray) -> bool:
-    return values.dtype.kind in "UT" or any(isinstance(value, str) for value in values.flat)
+    kind = values.dtype.kind
+    return kind in "UT" or (kind == "O" and any(isinstance(value, str) for value in values.flat))

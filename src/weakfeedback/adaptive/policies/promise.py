@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from weakfeedback.adaptive.arguments import agreement, stage_costs, warn_of_prices
+from weakfeedback.adaptive.arguments import agreement, paid_reference, stage_costs, warn_of_prices
 from weakfeedback.adaptive.memory import count_below, doubled
 from weakfeedback.kernels.coins import toss_coin
 from weakfeedback.kernels.linalg import inner, invert, logistic, times
@@ -167,9 +167,7 @@ class Promise:
     ):
         self.c = stage_costs(costs)
         self.K = self.c.size
-        self.R = self.K - 1 if reference is None else integer("reference", reference, 0, self.K - 1)
-        if self.c[self.R] <= 0.0:
-            raise ValueError(f"costs must be above 0 for the reference, stage {self.R}, got {brief(costs)}")
+        self.R = paid_reference(reference, self.c)
         self.eps = self.budget = self.error_cost = 0.0  # 0: not given
         self.set_limits(agree, budget, error_cost)
         self.sure = flag("sure", sure)
@@ -264,20 +262,15 @@ class Promise:
     def take_costs(self, costs):
         """Continue with other prices; the money allowed so far stays as it is."""
         found = stage_costs(costs)
-        if found.size != self.K or found[self.R] <= 0.0:
-            told = brief(found.tolist())
-            raise ValueError(
-                f"costs must be {self.K} numbers, above 0 for the reference, stage {self.R}, got {told}"
-            )
+        if found.size != self.K:
+            raise ValueError(f"costs must be {self.K} numbers, got {brief(costs)}")
+        paid_reference(self.R, found)
         self.c[:] = found
         self.forget_choices()
 
     def take_reference(self, reference):
         """Continue with another reference: tokens and the bound go on, comparisons with the old one are dropped."""
-        found = integer("reference", reference, 0, self.K - 1)
-        if self.c[found] <= 0.0:
-            raise ValueError(f"reference must be a stage that costs more than 0, got stage {found}")
-        self.R = found
+        self.R = paid_reference(reference, self.c)
         self.comparisons[:] = 0
         self.forget_choices()
 
