@@ -113,6 +113,13 @@ def opener(place: Path | str, wrap: Callable[[Any], Any] = lambda store: store) 
     return opened
 
 
+def replayed(service: Service, what: str) -> float:
+    """What the metrics say of recoveries: the ``events`` of the last one, or the ``differences_total`` of all."""
+    found = service.metrics.registry.get_sample_value(f"weakfeedback_replay_{what}")
+    assert found is not None
+    return found
+
+
 def quick(**more: Any) -> Options:
     """Options for tests: nothing is compiled, and no clock runs."""
     return Options(**{"compiled": False, "tick": 3600.0, **more})

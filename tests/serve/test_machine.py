@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.rig.harness import Caller, opener, quick
+from tests.rig.harness import Caller, opener, quick, replayed
 from tests.rig.postgres import Cluster
 
 from weakfeedback import Allocator, Cascade, ContextualCascade, Router
@@ -278,7 +278,7 @@ class Machine(RuleBasedStateMachine):
         self.loop.run_until_complete(self.service.stop())
         self.start()
         if snapshot:
-            assert self.service.recovered.events == 0
+            assert replayed(self.service, "events") == 0
 
     @invariant()
     def equal(self) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.rig.harness import opener, quick, serving
+from tests.rig.harness import opener, quick, replayed, serving
 
 from weakfeedback import Router
 from weakfeedback.client import local_service
@@ -81,7 +81,7 @@ async def test_it_is_the_router_with_the_same_changes_also_after_a_restart(tmp_p
         watch = service.learners["r"].observers["watch"]
         assert (watch.names, sum(watch.stops)) == (tuple(names), 131)
     async with serving(tmp_path / "s.db", options) as (service, call):
-        assert service.recovered.differences == 0
+        assert replayed(service, "differences_total") == 0
         await call("PATCH", PLACE + "/models", {"replace": {"model": "small", "name": "tiny", "price": 0.5}})
         own.replace_model("small", price=0.5, name="tiny")
         await play(call, own, ["tiny", "medium", "large"], 40)

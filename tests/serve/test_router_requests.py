@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.rig.harness import CONTEXTUAL, quick, serving
+from tests.rig.harness import CONTEXTUAL, quick, replayed, serving
 
 from weakfeedback import Router
 from weakfeedback.serve.page import view
@@ -41,7 +41,7 @@ async def test_it_decides_as_the_library_does_also_after_a_restart(tmp_path):
         assert (await call("PUT", PLACE, MADE)).data["policy"] == "Second-looks"
         await play(call, 0, 120)
     async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
-        assert service.recovered.differences == 0
+        assert replayed(service, "differences_total") == 0
         await play(call, 120, 180)
         report = (await call("GET", PLACE + "/report")).data
         assert report["spent"] == own.report().spent

@@ -17,6 +17,7 @@ from tests.rig.harness import (
     Caller,
     opener,
     quick,
+    replayed,
     serving,
 )
 from tests.rig.processes import until
@@ -89,7 +90,7 @@ async def test_the_largest_amounts_leave_sums_that_can_be_stored(tmp_path, kind,
         states = {name: one.picture() for name, one in service.learners.items()}
     async with serving(tmp_path / "s.db") as (service, _):
         assert {name: one.picture() for name, one in service.learners.items()} == states
-        assert service.recovered.events == 0  # every learner had a snapshot at the end
+        assert replayed(service, "events") == 0  # every learner had a snapshot at the end
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
@@ -123,7 +124,7 @@ async def test_a_store_ruined_by_huge_amounts_starts_and_works(tmp_path, monkeyp
         states = {name: one.picture() for name, one in service.learners.items()}
     async with serving(tmp_path / "s.db") as (service, _):
         assert {name: one.picture() for name, one in service.learners.items()} == states
-        assert service.recovered.events == 0
+        assert replayed(service, "events") == 0
     assert not [one.message for one in caplog.records if "snapshot" in one.message]
     assert not [one.message for one in caplog.records if one.levelno >= logging.ERROR]
     with weakfeedback.journal.SqliteStore.open(tmp_path / "s.db", read_only=True) as store:

@@ -111,7 +111,6 @@ class Service:
         self.learners: dict[str, Learner] = {}
         self.kept_out = KeptOut()  # learners that cannot be read
         self.state = "starting"  # then standby, ready, replaying, stopping or stopped
-        self.recovered = Recovered()
         self.store: Store | None = None
         self.reader: Store | None = None
         self.committer: Committer | None = None
@@ -224,7 +223,7 @@ class Service:
         self.store, self._was_owner, self._identity = store, True, store.identity
         for words in found.warnings:
             log.warning(words)
-        self.recovered, self.empty = found, found.empty
+        self.empty = found.empty
         self.metrics.replayed(found.events, time.perf_counter() - began, found.differences)
         self.learners = {learner.name: learner for learner in found.learners}
         self.kept_out.forget()
