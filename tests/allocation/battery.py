@@ -12,6 +12,14 @@ from weakfeedback import allocation as fast
 
 KNOWN = {"epsilon": 0.3, "delta": 0.2}
 SEARCH = {**KNOWN, "gamma": 0.06}
+MK: list[dict[str, Any]] = [
+    {**SEARCH, "wait": 4},
+    {**SEARCH, "epsilon": 0.7, "distinct": 1},
+    {**SEARCH, "wait": 2, "distinct": 2, "gamma": 0.013},
+    {**SEARCH, "wait": 3, "distinct": 1, "decimals": 1, "every": 3},
+    {**SEARCH, "wait": 1, "search_max": 0.6, "decimals": 2, "every": 4},
+    {**SEARCH, "epsilon": 0.02, "search_max": 0.6},
+]
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "CsbSk": [KNOWN, {**KNOWN, "wait": 2}],
     "CsbSt": [
@@ -23,22 +31,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     ],
     "NumSk": [KNOWN, {**KNOWN, "wait": 1}, {**KNOWN, "wait": 3}],
     "CsbSu": [{}],
-    "CsbMk": [
-        {**SEARCH, "wait": 4},
-        {**SEARCH, "epsilon": 0.7, "distinct": 1},
-        {**SEARCH, "wait": 2, "distinct": 2, "gamma": 0.013},
-        {**SEARCH, "wait": 3, "distinct": 1, "decimals": 1, "every": 3},
-        {**SEARCH, "wait": 1, "search_max": 0.6, "decimals": 2, "every": 4},
-        {**SEARCH, "epsilon": 0.02, "search_max": 0.6},
-    ],
-    "NumMk": [
-        {**SEARCH, "wait": 4},
-        {**SEARCH, "epsilon": 0.7, "distinct": 1},
-        {**SEARCH, "wait": 2, "distinct": 2, "gamma": 0.013},
-        {**SEARCH, "wait": 3, "distinct": 1, "decimals": 1, "every": 3},
-        {**SEARCH, "wait": 1, "search_max": 0.6, "decimals": 2, "every": 4},
-        {**SEARCH, "epsilon": 0.02, "search_max": 0.6},
-    ],
+    "CsbMk": MK,
+    "NumMk": MK,
     "CsbDt": [
         {**SEARCH, "wait": 2},
         {**SEARCH, "epsilon": 0.7},
