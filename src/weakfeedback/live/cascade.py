@@ -239,7 +239,7 @@ class Cascade(Promises, StepByStep, Cascading, Live, Rounds):
         if loss is None and scale is not None:
             options["scale"] = scale  # of a policy
         code = Comparer(compare, combine, squared or metric)
-        game: Any
+        game: AdaptiveGame | CascadeGame
         if within:
             game = AdaptiveGame(K, code, limit, promises)
             costs = terms.stage_costs / terms.error_cost
@@ -261,7 +261,11 @@ class Cascade(Promises, StepByStep, Cascading, Live, Rounds):
             promised = promised._replace(salt=salt_of(self._core.rng))
             self._core.terms = terms._replace(promise=promised)
             warn_of_saving(self._core.terms, self._words)
-        if code.metric is not None and (game.binary or game.label_price is not None):
+        if (
+            isinstance(game, CascadeGame)
+            and code.metric is not None
+            and (game.binary or game.label_price is not None)
+        ):
             name = "metric" if loss is None else "loss"
             raise ValueError(f"{name} must not be given with {self._label}, which is for labels")
         if game.moves:

@@ -55,7 +55,12 @@ Alter = Callable[[dict[str, Any], Any, Any, np.random.Generator], Altered]
 
 
 class Game(Protocol):
-    """One kind of round. ``decided`` is what the ledger keeps, ``record`` what is learned, ``terms`` the prices."""
+    """One kind of round. ``decided`` is what the ledger keeps, ``record`` what is learned, ``terms`` the prices.
+
+    A stepwise game has ``told_of``, ``advance``, ``told``, ``told_from`` and ``overruled`` as well, see `AdaptiveGame`;
+    one with ``resize`` has ``resized`` and ``contexts_in``, see `ContextualGame`; one whose decisions may await no
+    answer has ``encode_alone`` and ``decode_alone``, see `RouterGame`.
+    """
 
     kind: str  # what files declare
     setting: str  # where the catalogue lists the policies
@@ -72,9 +77,11 @@ class Game(Protocol):
     form: Form
     refuses: Mapping[str, str]  # operation -> why this game does not offer it
     alters: Mapping[str, Alter]  # by the kind of the event
-    # policy and terms for a first context
-    resize: Callable[[Any, tuple[Any, ...]], tuple[Any, Any] | None] | None
     wants: Callable[[Any, np.random.Generator], bool] | None  # whether a label is bought; changes nothing
+
+    @property
+    def resize(self) -> Callable[..., tuple[Any, Any] | None] | None:
+        """What returns policy and terms for a first context, None if there are no contexts."""
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         """Return example arguments of each method that is called, and the methods that take no generator."""

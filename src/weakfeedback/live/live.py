@@ -14,7 +14,7 @@ from weakfeedback.live.core import Core
 from weakfeedback.live.driver import driver_of
 from weakfeedback.live.errors import Refused, UnknownDecision
 from weakfeedback.live.form import Form, code_of, from_state, origin_of
-from weakfeedback.live.game import EXPLAINED
+from weakfeedback.live.game import EXPLAINED, Game
 from weakfeedback.live.hooks import Hook, Hooks
 from weakfeedback.live.storage import StateError
 from weakfeedback.plaintext import with_article
@@ -38,7 +38,7 @@ class Live:
 
     def _begin(
         self,
-        game: Any,
+        game: Game,
         policy: Any,
         make: Callable[..., Any],
         seed: Any,

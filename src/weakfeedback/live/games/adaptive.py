@@ -321,7 +321,7 @@ class AdaptiveGame(Promising, Staged, Plain):
     kind = "Cascade"
     setting = SETTING
     opening = "begin"
-    needs = ("update",)  # and one of go_on and next_stage
+    needs: tuple[str, ...] = ("update",)  # and one of go_on and next_stage
     stepwise = True
     words = STAGES  # the names of its stages
     form = Form(

@@ -85,7 +85,7 @@ class AllocationGame(Plain):
 
     kind = "Allocator"
     setting = "allocation"
-    needs = ("select", "update")
+    needs: tuple[str, ...] = ("select", "update")
     word = "allocation"
     form = Form(
         (

@@ -490,8 +490,8 @@ class CascadeGame(Staged, Plain):
 
     kind = "Cascade"
     setting = "cascade"
-    needs = ("select", "update_pairs")
-    in_order = ("warm",)
+    needs: tuple[str, ...] = ("select", "update_pairs")
+    in_order: tuple[str, ...] = ("warm",)
     form = Form(
         (
             *stage_arguments(),

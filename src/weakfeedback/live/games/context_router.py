@@ -47,7 +47,7 @@ class ContextCall(LayeredCall):
 class ContextRouterGame(RouterGame):
     """One decision of a router that knows features of a request. Groups are numbered as they come, and then no more."""
 
-    needs: tuple[str, ...] = (*RouterGame.needs, "turn_to", "price")  # type: ignore[assignment]
+    needs: tuple[str, ...] = (*RouterGame.needs, "turn_to", "price")
     nothing = (NOTHING,)
     form = Form(
         (*RouterGame.form.arguments, Argument("context", "data", (list,))),

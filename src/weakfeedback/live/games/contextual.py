@@ -66,8 +66,8 @@ class ContextualGame(Staged, Plain):
 
     kind = "ContextualCascade"
     setting = "contextual"
-    needs = ("select", "update_pairs")
-    in_order = ("warm",)
+    needs: tuple[str, ...] = ("select", "update_pairs")
+    in_order: tuple[str, ...] = ("warm",)
     form = Form(
         (
             *stage_arguments(),
@@ -79,7 +79,7 @@ class ContextualGame(Staged, Plain):
         counted="stage_costs",
     )
     of_numbers = with_numbers(form)
-    refuses = REFUSED
+    refuses: Mapping[str, str] = REFUSED
 
     def __init__(
         self,

@@ -79,9 +79,9 @@ class PlayerGame(Plain):
 
     kind = "Player"
     setting = "multiplayer"
-    needs = ("choose", "observe")
+    needs: tuple[str, ...] = ("choose", "observe")
     choosing_learns = True  # policies of players change state when they choose
-    in_order = ("miss",)
+    in_order: tuple[str, ...] = ("miss",)
     keeps = 0
     form = Form((Argument("arms", "data", (int,)),))
 

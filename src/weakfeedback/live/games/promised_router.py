@@ -87,12 +87,12 @@ class Called(ToldCall):
 class PromisedRouterGame(Promising, RouterGame):
     """One decision of a router with the policy Promise, asked stage by stage before any answer is known."""
 
-    needs = ("next_stage", "update", "turn_to", "lost")
+    needs: tuple[str, ...] = ("next_stage", "update", "turn_to", "lost")
     nothing = (None,)
     learns_failures = True  # a model that fails frees what its comparison has reserved
     setting = "adaptive"
     teaching_draws = False
-    in_order = ()  # type: ignore[assignment]
+    in_order: tuple[str, ...] = ()
     form = Form(
         tuple(
             Argument("error_cost", "data", read=lambda body: body["promise"].get("error_cost"), priced=True)

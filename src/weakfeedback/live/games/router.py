@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from weakfeedback.live.answers import (
 )
 from weakfeedback.live.driver import Examples, Interpreted, has
 from weakfeedback.live.form import Argument, Form
-from weakfeedback.live.game import EXPLAINED, Altered, Choice
+from weakfeedback.live.game import EXPLAINED, Alter, Altered, Choice
 from weakfeedback.live.games.comparing import (
     check_costs,
     check_count,
@@ -278,16 +278,16 @@ class RouterGame:
     kind = "Router"
     setting = "routing"
     opening = "decide"
-    needs = ("select", "start", "update_pairs", "cancel")
+    needs: tuple[str, ...] = ("select", "start", "update_pairs", "cancel")
     teaching_draws = True
     stepwise = False
     spares = choosing_learns = cancelling_learns = (
         True  # a decision is counted: its price, and open comparisons
     )
     learns_failures = False
-    in_order = ("warm",)
+    in_order: tuple[str, ...] = ("warm",)
     keeps = EXPLAINED
-    scratch = None
+    scratch: Collection[str] | None = None
     form = Form(
         (
             Argument(
@@ -302,14 +302,21 @@ class RouterGame:
         {"alone": (list,)},
         counted="prices",
     )
-    resize = wants = None
+    resize: Any = None
+    wants: Any = None
+    refuses: Mapping[str, str]
+    alters: Mapping[str, Alter]
     names: tuple[str, ...] = ()  # of features of a request
     nothing: tuple[Any, ...] = ()  # what stands first in a context where nothing is known of a request
 
     def __init__(self, K: int, code: Comparer, timeout: float | None) -> None:
         self.K, self.code, self.timeout = K, code, timeout
-        self.alters = {"recost": self.recost, "warm": self.warm, "models": self.change_models}
-        self.alters["talk"] = self.move_talk
+        self.alters = {
+            "recost": self.recost,
+            "warm": self.warm,
+            "models": self.change_models,
+            "talk": self.move_talk,
+        }
         self.talks = Talks()
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
