@@ -4,6 +4,7 @@ import math
 import random
 import shutil
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.serve.test_page import paged, text_of
 from weakfeedback import Cascade, Router, Scored
 from weakfeedback.client import local_service
 from weakfeedback.serve.auth import Auth
+from weakfeedback.serve.page.promise import offers_of
 from weakfeedback.serve.page.routes import Page
 
 PLACE = "/v1/learners/p"
@@ -424,3 +426,20 @@ async def test_a_long_context_is_named_as_the_field_that_it_is(tmp_path):
         for context, field in (([0.5] * 4000, "context"), ([0.5, 1e16], "context[1]")):
             found = await call("POST", PLACE + "/decide", {"context": context})
             assert (found.status, found.data["field"]) == (422, field)
+
+
+@pytest.mark.parametrize(("share", "below"), [(0.2, False), (0.45, True), (0.55, False)])
+def test_the_words_of_now_and_of_the_nearest_promise_do_not_overlap(share, below):
+    """Both stand beside their points; those of the strictest promise, at 0.5, above it."""
+    found = SimpleNamespace(
+        settings={"agree": 0.95},
+        differ=0.02,
+        spent=share,
+        reference_alone=1.0,
+        requests=100,
+        shadow=None,
+        models=[],
+        reference="large",
+    )
+    curve = [(0.85, 0.97, 0.1), (0.99, 0.999, 0.5)]
+    assert offers_of(found, curve, 1.0, ["small", "large"])["now"]["below"] == below

@@ -15,6 +15,7 @@ from weakfeedback.serve.page.words import amount, count, share
 
 SCALE = 0.1  # a gauge shows at least this share of the answers
 NEAR = 0.9  # of what may differ: a group is near the line
+LINE = 12.0  # percent of the height that words in a picture take
 NUMERALS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SUMS = ("requests", "cheap", "differ", "differ_at_most", "saved", "reference_alone")  # of all groups
 STATES = {  # class of the badge, words
@@ -222,6 +223,8 @@ def offers_of(
         {"agree": f"{offer:g}", "x": across(x), "y": down(y), "same": x, "money": y, "now": offer == agree}
         for offer, x, y in curve
     ]
+    # the words of the nearest of the two points that have some stand above it
+    below = any(0.0 <= down(money) - one["y"] < LINE for one in (points[0], points[-1]))
     return {
         "points": points,
         "lines": list(pairwise(points)),
@@ -229,7 +232,13 @@ def offers_of(
             {"name": name, "x": across(x), "y": down(y), "stage": places[name] % 8, "low": down(y) > 50.0}
             for name, x, y in alone
         ],
-        "now": {"x": across(same), "y": down(money), "same": share(same), "money": share(money)},
+        "now": {
+            "x": across(same),
+            "y": down(money),
+            "same": share(same),
+            "money": share(money),
+            "below": below,
+        },
         "promised": {"x": across(agree), "agree": share(agree)},
         "reference": {"name": found.reference, "y": down(1.0)},
         "across": [{"x": 25 * k, "label": share(left + k * (1.0 - left) / 4)} for k in range(5)],
