@@ -133,6 +133,8 @@ def test_files_that_cannot_be_read(folder, call):
         (["run", "small.toml", "--frob"], "--frob"),
         (["run", "small.toml", "--workers", "0"], "--workers"),
         (["run", "small.toml", "--workers", "many"], "--workers"),
+        (["serve", "--port", "many"], "integer, got 'many'; see"),
+        (["serve", "--port", "70000"], "65535, got '70000'; see"),
         (["report"], "DIR"),
         (["report", "absent"], "absent: no such folder"),
         (["check", "x:y"], "--setting"),

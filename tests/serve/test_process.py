@@ -15,7 +15,7 @@ from tests.rig.server import Client, Process
 
 from weakfeedback.cli.output import Stop
 from weakfeedback.cli.serve import need_extra
-from weakfeedback.serve.config import Settings
+from weakfeedback.serve.config import ConfigError, Settings
 from weakfeedback.serve.server import YOUNG, serve
 from weakfeedback.serve.service import Options
 
@@ -113,6 +113,13 @@ def test_log_lines_are_json_with_a_request_id_and_nothing_of_the_body(tmp_path):
     assert all(line["ms"] >= 0 for line in lines if "route" in line)
     for word in ("secret", "my-key", "rules"):
         assert word not in text
+
+
+@pytest.mark.parametrize("more", [{}, {"shared": True}])
+async def test_a_host_that_nobody_knows_is_named(more):
+    settings = Settings(host="nobody.invalid", store="postgresql://nobody@127.0.0.1:1/none", **more)
+    with pytest.raises(ConfigError, match=r"host = 'nobody\.invalid' must be an address of this machine, or"):
+        await serve(settings, Options())
 
 
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch):

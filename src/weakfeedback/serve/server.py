@@ -272,6 +272,11 @@ async def serve(
 ) -> int:
     """Serve until a signal comes; return the exit status."""
     sys.setswitchinterval(SWITCH)
+    try:
+        socket.getaddrinfo(settings.host, settings.port)
+    except OSError as error:
+        words = f"host = {settings.host!r} must be an address of this machine, or a name of one"
+        raise ConfigError(f"{words}: {error.strerror}") from None
     options.standby = not settings.store.startswith("sqlite:")
     listening = None
     if settings.shared:  # the others must know the port
