@@ -270,6 +270,14 @@ def test_spans_and_metrics_reach_a_collector(tmp_path):
         ("gen_ai.client.token.usage", "input", None): 3,
         ("gen_ai.client.token.usage", "output", None): 3,
     }
+    assert {
+        attributes(point).get("gen_ai.request.model")
+        for name, metric in metrics.items()
+        for point in metric.histogram.data_points
+        if name.startswith("gen_ai")
+    } == {"good", "missing"}
+    # nobody bounds how many names of models an upstream tells: each would be kept for ever
+    assert "gen_ai.response.model" not in str(metrics)
     logged = [line for line in lines(tmp_path) if line.get("route") == "/v1/chat/completions"]
     assert {line["trace_id"] for line in logged} == {TRACE}
     assert logged[-1]["span_id"] == request.span_id.hex()

@@ -162,7 +162,8 @@ class CallSpan:
         if self._first is None and self._stream:
             self._first = time.monotonic() - self._began
         if isinstance(model := found.get("model"), str):
-            self._told["gen_ai.response.model"] = model
+            # not of a metric, which would keep every name that upstreams ever tell
+            self._span.set_attribute("gen_ai.response.model", model)
         for choice in found.get("choices") or ():
             if isinstance(choice, dict) and isinstance(reason := choice.get("finish_reason"), str):
                 self._reasons.append(reason)
