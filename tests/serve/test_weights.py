@@ -10,6 +10,7 @@ import orjson
 import pytest
 from tests.rig.harness import CASCADE, CONTEXTUAL, quick, run, serving
 from tests.rig.pace import pace
+from tests.rig.processes import PATIENCE
 
 from weakfeedback.journal import open_store, sql
 from weakfeedback.serve import learner as learner_module
@@ -78,6 +79,30 @@ async def test_steps_of_unknown_weight_run_in_a_thread(tmp_path, monkeypatch):
         await call("POST", "/v1/learners/t/decide", {"count": 9})
         await call("POST", "/v1/learners/t/decide", {"count": 1000})
         assert threads == [True, True, False]
+
+
+async def test_others_decide_while_policies_are_compiled(tmp_path, monkeypatch):
+    """Two that were compiled kept both threads: the first decisions of a new store took 35 seconds."""
+    begun, go = threading.Event(), threading.Event()
+
+    def compiled(learner: Learner) -> Any:
+        begun.set()
+        assert go.wait(PATIENCE)
+        raise ValueError("cannot be compiled")
+
+    monkeypatch.setattr(Learner, "compiled", compiled)
+    async with serving(tmp_path / "s.db", quick(compiled=True)) as (_, call):
+        names = [f"t{k}" for k in range(5)]
+        for name in names:
+            assert (await call("PUT", f"/v1/learners/{name}", CASCADE)).status == 201
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        try:
+            for name in names:
+                decided = call("POST", f"/v1/learners/{name}/decide", {})
+                assert (await asyncio.wait_for(decided, 30.0)).status == 200
+        finally:
+            go.set()
 
 
 async def test_the_page_counts_a_warm_start_in_the_thread_of_its_step(tmp_path, monkeypatch):

@@ -46,6 +46,7 @@ class Steps:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._pool = ThreadPoolExecutor(THREADS, "weakfeedback step")
+        self._compiling = asyncio.Lock()  # one at a time, for seconds: the other threads are for steps
         self.in_threads: set[asyncio.Task[Any]] = set()  # these cannot be cancelled
 
     async def run(self, learner: Learner, work: Callable[..., Any], *arguments: Any, units: int = 1) -> Any:
@@ -347,7 +348,8 @@ class Steps:
             if learner.live.compiled or not self._is_kept(learner):
                 continue
             try:  # the slow part runs in a thread, and the engine caches it
-                await self.in_pool(learner.compiled)
+                async with self._compiling:
+                    await self.in_pool(learner.compiled)
                 async with learner.lock:  # no other task changes it meanwhile, and other learners are served
                     live = await self.in_pool(learner.compiled)
                     if self._is_kept(learner) and not learner.torn:
