@@ -1,5 +1,6 @@
 """Recorded stages from tables and files: what would a policy have done, and saved?"""
 
+import inspect
 import json
 
 import numpy as np
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from weakfeedback.adaptive import AdaptiveProblem
 from weakfeedback.adaptive.records import read_problem
+from weakfeedback.adaptive.setting import SETTING
 from weakfeedback.cli.app import app
 from weakfeedback.experiments.userfile import read_experiment
 from weakfeedback.toml import BadFile
@@ -148,6 +150,29 @@ def test_a_table_in_the_file_itself(tmp_path):
     )
     (tmp_path / "mine.toml").write_text(text)
     assert read_experiment(tmp_path / "mine.toml").problem.errors.tolist() == pytest.approx([1 / 3, 0.0, 0.0])
+
+
+def test_groups_and_order_in_an_experiment_file(recorded, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorded[0].assign(topic=["law", "art", "art"] * 50).to_csv("log.csv", index=False)
+    promise = 'policies = [{ policy = "Promise", agree = 0.9, groups = "each" }]\n[problem]\n'
+    more = 'groups = "topic"\norder = "shuffled"\n'
+    table = 'truth = [0, 1]\noutputs = [[0, 0], [0, 1]]\ncosts = [0.1, 0.2]\ngroups = ["b", "a"]\norder = "given"\n'
+    for text, groups, order in (
+        (FILE.replace("[problem]\n", "[problem]\n" + more), ("art", "law"), "shuffled"),
+        ('setting = "adaptive"\n' + promise + table, ("a", "b"), "given"),
+    ):
+        (tmp_path / "mine.toml").write_text(text)
+        problem = read_experiment("mine.toml").problem
+        assert (problem.groups, problem.order) == (groups, order)
+    (tmp_path / "mine.toml").write_text(FILE.replace("[problem]\n", '[problem]\ngroups = "kind"\n'))
+    with pytest.raises(BadFile, match="groups must name a column of the file"):
+        read_experiment("mine.toml")
+
+
+def test_every_argument_of_a_problem_can_stand_in_an_experiment_file():
+    taken = {key for form in SETTING.forms for key in form.keys}
+    assert set(inspect.signature(AdaptiveProblem).parameters) <= taken
 
 
 def test_the_list_and_the_check_know_the_setting(tmp_path, monkeypatch):

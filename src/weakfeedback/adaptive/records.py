@@ -15,7 +15,14 @@ KINDS = (".csv", ".parquet", ".pq")
 
 
 def read_problem(
-    file: Any, truth: Any, outputs: Any, scores: Any, costs: Any, chances: Any = None
+    file: Any,
+    truth: Any,
+    outputs: Any,
+    scores: Any,
+    costs: Any,
+    chances: Any = None,
+    groups: Any = None,
+    order: str = "drawn",
 ) -> AdaptiveProblem:
     """Make a problem from a CSV or Parquet file with one row per item and the answers of *all* stages to it.
 
@@ -31,6 +38,10 @@ def read_problem(
         The price of each stage in units of an error.
     chances : mapping from labels to names of columns, or None
         The probability that the last stage gives to each label.
+    groups : name of a column, or None
+        The group of each item.
+    order : text
+        As for `AdaptiveProblem`.
     """
     import pandas as pd
 
@@ -55,7 +66,8 @@ def read_problem(
         believed = {
             _label(label, target): _numbers(table, "chances", name) for label, name in chances.items()
         }
-    return AdaptiveProblem(target, answers, sure, costs, believed)
+    places = None if groups is None else _labels(table, "groups", groups)
+    return AdaptiveProblem(target, answers, sure, costs, believed, places, order)
 
 
 def _names(what: str, value: Any) -> Sequence[str]:

@@ -33,17 +33,30 @@ def describe_problem(problem: AdaptiveProblem) -> Words:
 
 
 def from_records(
-    truth: Any, outputs: Any, costs: Any, scores: Any = None, chances: Any = None
+    truth: Any,
+    outputs: Any,
+    costs: Any,
+    scores: Any = None,
+    chances: Any = None,
+    groups: Any = None,
+    order: str = "drawn",
 ) -> AdaptiveProblem:
     """Return a problem made from the answers of all stages to each row."""
-    return AdaptiveProblem(truth, outputs, scores, costs, chances)
+    return AdaptiveProblem(truth, outputs, scores, costs, chances, groups, order)
 
 
 def from_file(
-    file: Any, truth: Any, outputs: Any, costs: Any, scores: Any = None, chances: Any = None
+    file: Any,
+    truth: Any,
+    outputs: Any,
+    costs: Any,
+    scores: Any = None,
+    chances: Any = None,
+    groups: Any = None,
+    order: str = "drawn",
 ) -> AdaptiveProblem:
     """Return the same from a CSV or Parquet file; the keys name its columns."""
-    return read_problem(file, truth, outputs, scores, costs, chances)
+    return read_problem(file, truth, outputs, scores, costs, chances, groups, order)
 
 
 SETTING = Setting(
