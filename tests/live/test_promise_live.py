@@ -291,9 +291,19 @@ def test_a_killed_process_loses_nothing_and_changes_are_events(tmp_path, kind):
     assert [again(x).label for x in range(200, 260)] == [other(x).label for x in range(200, 260)]
     assert str(again.report()) == str(other.report())
     again.close()
-    changed = make[0].open(path, make[1], budget=7.0, every=50)
-    assert changed.promised.limits() == {"agree": None, "budget": 7.0, "error_cost": None}
-    changed.close()
+    for other_limits, limits in (
+        ({"budget": 7.0}, (None, 7.0, None)),
+        ({"error_cost": 3.0}, (None, None, 3.0)),
+        ({"agree": 0.9}, (0.9, None, 3.0)),
+        ({"budget": 7.0}, (None, 7.0, None)),
+        ({"agree": 0.9, "error_cost": 4.0}, (0.9, None, 4.0)),
+        ({"budget": 7.0}, (None, 7.0, None)),
+    ):
+        changed = make[0].open(path, make[1], every=50, **other_limits)
+        assert tuple(changed.promised.limits().values()) == limits
+        changed.close()
+    with pytest.raises(ValueError, match="budget must stand alone"):
+        make[0].open(path, make[1], every=50, budget=8.0, error_cost=3.0)
     loaded = make[0].load(path, make[1])
     assert loaded.promised.budget == 7.0
 

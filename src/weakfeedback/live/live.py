@@ -229,7 +229,7 @@ class Live:
             first has closed it or died.
         *arguments, **named
             As for the class. When the object is recovered, arguments left out come from the journal. Different prices
-            apply from now on (see ``recost``); any other difference raises ValueError.
+            apply from now on (see ``recost``), and so does another promise; any other difference raises ValueError.
         every : integer >= 1
             How often to wait for the disk. With n, a killed process still loses nothing, and a power failure loses at
             most the last n - 1 events; even then no id is issued twice.

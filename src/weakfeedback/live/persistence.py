@@ -334,10 +334,11 @@ def _prices(
     form: Form, given: dict[str, Any], stated: list[float], error: float | None
 ) -> tuple[list[float], float | None]:
     """Return the given prices, or the stated ones where they are left out."""
-    names = [one.name for one in form.arguments if one.priced and one.name != "error_cost"]
-    named = [given[name] for name in names if given.get(name) is not None]
-    wanted = [float(price) for price in (named[0] if named else stated)]
-    chosen = error if given.get("error_cost") is None else given["error_cost"]
+    named = {
+        one.name: given[one.name] for one in form.arguments if one.priced and given.get(one.name) is not None
+    }
+    chosen = named.pop("error_cost", error)
+    wanted = [float(price) for price in next(iter(named.values()), stated)]
     return wanted, None if chosen is None else float(chosen)
 
 

@@ -460,8 +460,7 @@ def promise_from(state: Any, K: int) -> tuple[Promised, PromiseCounts]:
 
 def with_promise(form: Form) -> Form:
     """Return the form of a game that keeps a promise, which holds the price of an error."""
-    price = Argument("error_cost", "data", read=lambda body: body["promise"].get("error_cost"), priced=True)
-    arguments = [price if one.name == price.name else one for one in form.arguments]
+    arguments = tuple(one for one in form.arguments if one.name != "error_cost")
     other = {**form.other, "promise": (dict,)}
     return replace(form, arguments=(*arguments, *promise_arguments()), other=other)
 
@@ -469,9 +468,5 @@ def with_promise(form: Form) -> Form:
 def promise_arguments() -> tuple[Argument, ...]:
     """Return the arguments that say what is promised; those that may change have a state of their own."""
     reads = {name: (lambda body, name=name: body["promise"].get(name)) for name in CHOSEN}
-    may_change = ("agree", "budget", "reference", "shadow")
-    return tuple(
-        Argument(name, "data", read=reads[name], promised=name in may_change)
-        for name in CHOSEN
-        if name != "error_cost"
-    )
+    may_change = (*LIMITS, "reference", "shadow")
+    return tuple(Argument(name, "data", read=reads[name], promised=name in may_change) for name in CHOSEN)

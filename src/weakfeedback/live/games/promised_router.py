@@ -20,7 +20,6 @@ from weakfeedback.live.answers import (
     short,
 )
 from weakfeedback.live.driver import Examples, Interpreted
-from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import Altered, Choice
 from weakfeedback.live.games.promise import (
     PASSING,
@@ -34,10 +33,10 @@ from weakfeedback.live.games.promise import (
     go_unseen,
     group_number,
     is_open,
-    promise_arguments,
     promise_from,
     promise_state,
     weight,
+    with_promise,
 )
 from weakfeedback.live.games.router import (
     Call,
@@ -93,17 +92,7 @@ class PromisedRouterGame(Promising, RouterGame):
     setting = "adaptive"
     teaching_draws = False
     in_order: tuple[str, ...] = ()
-    form = Form(
-        tuple(
-            Argument("error_cost", "data", read=lambda body: body["promise"].get("error_cost"), priced=True)
-            if one.name == "error_cost"
-            else one
-            for one in RouterGame.form.arguments
-        )
-        + promise_arguments(),
-        {**RouterGame.form.other, "promise": (dict,)},
-        counted="prices",
-    )
+    form = with_promise(RouterGame.form)
 
     def __init__(self, K: int, code: Comparer, timeout: float | None) -> None:
         super().__init__(K, code, timeout)
