@@ -148,6 +148,7 @@ def test_awaited_and_batched_rounds_use_the_new_models():
 def test_bad_input_has_one_line():
     router = Router([above(2), above(3)], prices=[1, 20], error_cost=100)
     named = Router(2, prices=[1, 20], agree=0.95, names=["s", "l"])
+    free = Router([above(1), above(2), above(3)], prices=[0, 1, 20], agree=0.95)
     for call, words in (
         (lambda: router.add_model(price=3), "model must be given"),
         (lambda: named.add_model(above(1), price=3, name="x"), "run elsewhere"),
@@ -159,9 +160,14 @@ def test_bad_input_has_one_line():
         (lambda: named.remove_model("x"), "one of s, l"),
         (lambda: named.remove_model("l"), "reference"),
         (lambda: router.replace_model(1, above(1), price="x"), "price"),
+        (
+            lambda: free.replace_model(2, above(1), price=0),
+            r"above 0 for the reference, stage 1, got \[0.0, 0.0, 1.0\]",
+        ),
     ):
         with pytest.raises(ValueError, match=words):
             call()
+    assert Router.from_state(free.state()).prices == [0, 1, 20]
     router.remove_model(0)
     with pytest.raises(ValueError, match="last model"):
         router.remove_model(0)

@@ -6,6 +6,9 @@ import time
 from bisect import bisect_right
 from typing import Any
 
+import numpy as np
+
+from weakfeedback.adaptive.arguments import reference_stage
 from weakfeedback.live.answers import costs_of
 from weakfeedback.live.games.router import ComparisonRecord, RouterTerms, terms_of
 from weakfeedback.live.parts import Part
@@ -109,7 +112,7 @@ class Changing(Part):
         if names is not None:
             body["names"] = list(names)
         if self._core.terms.promise is not None:
-            body["reference"] = self._other_reference(kept, replaced)
+            body["reference"] = reference_stage(self._other_reference(kept, replaced), np.array(prices))
             body["at"] = int(time.time())
         elif min(kept) >= 0:
             body["anew"] = True  # the rounds ahead begin again
