@@ -92,6 +92,11 @@ def test_labels_may_be_words_and_chances_a_mapping():
     )
     other = AdaptiveProblem(TRUTH, OUTPUTS, SCORES, [0.1, 0.1], [[0.8, 0.2]] * 4)
     assert one.digest() == other.digest()
+    kind = np.dtypes.StringDType()
+    again = AdaptiveProblem(
+        words[TRUTH].astype(kind), words[np.array(OUTPUTS)].astype(kind), SCORES, [0.1, 0.1], [[0.8, 0.2]] * 4
+    )
+    assert again.digest() == one.digest()
     assert one._chances.tolist() == [[0.8, 0.8], [0.2, 0.2], [0.2, 0.2], [0.8, 0.2]]
 
 

@@ -18,7 +18,7 @@ def label_array(name: str, values: Any) -> np.ndarray:
     (array([1, 0]), array(['ill', 'well'], dtype='<U4'))
     """
     array = _array(name, values)
-    if array.dtype.kind == "U" and not isinstance(values, np.ndarray):
+    if array.dtype.kind == "T" or (array.dtype.kind == "U" and not isinstance(values, np.ndarray)):
         array = np.asarray(values, dtype=object)  # numbers and gaps among strings would pass for strings
     if not _is_text(array):
         return whole_numbers(name, array, ALLOWED)
