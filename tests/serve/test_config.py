@@ -82,6 +82,11 @@ def test_a_good_file_is_read(tmp_path):
             'scope = "all"',
             "server.token[0].scope must be one of read, use, admin, got 'all'",
         ),
+        (
+            "[[server.token]]",
+            '[[server.token]]\nname = "first"\nscope = "read"\nenv = "WF_TOKEN"\n[[server.token]]',
+            "server.token[1] must have a secret of its own, got that of 'first'",
+        ),
         ('host = "127.0.0.1"', "host = 1", "server.host must be a text that is not empty, got 1"),
         ('hosts = ["decide.internal"]', 'hosts = "x"', "server.hosts must be a list of texts, got 'x'"),
         (

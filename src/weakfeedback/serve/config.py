@@ -240,6 +240,12 @@ def _settings(file: ServeFile, path: Path, environment: dict[str, str]) -> Setti
         entry.token(f"server.token[{k}]", environment, path.parent)
         for k, entry in enumerate(file.server.token)
     ]
+    known = dict[bytes, str]()
+    for k, token in enumerate(found.tokens):
+        if token.digest in known:
+            words = f"must have a secret of its own, got that of {known[token.digest]!r}"
+            raise ValueError(f"server.token[{k}] {words}")
+        known[token.digest] = token.name
     prices: Any = None  # by model, for stages without a price
     if file.upstream:
         from weakfeedback.serve.proxy.settings import read_upstreams
