@@ -2,9 +2,11 @@
 
 import asyncio
 
+import pytest
 from tests.rig.harness import CASCADE, quick, serving
 
 from weakfeedback.serve.key_lookups import KeyLookups
+from weakfeedback.serve.models import Problem
 
 PLACE = "/v1/learners/t"
 
@@ -122,3 +124,37 @@ async def test_keys_of_one_learner_are_looked_for_together(tmp_path, monkeypatch
         made = [one.data for one in await asyncio.gather(*asks)]
         assert most == 10
         assert len({one["id"] for one in made}) == 10
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+async def test_nobody_waits_for_a_look_that_is_cancelled_before_or_after_it_has_begun(turns):
+    """One that ends with the service; the next look is a new one."""
+
+    class Ending:
+        reader = None
+
+        def __init__(self):
+            self.tasks = []
+
+        @property
+        def steps(self):
+            return self
+
+        async def look(self, read):
+            await asyncio.Event().wait()
+
+        def spawn(self, work):
+            self.tasks.append(asyncio.ensure_future(work))
+            return self.tasks[-1]
+
+    service = Ending()
+    lookups = KeyLookups(service)
+    for _ in range(2):
+        asked = [asyncio.ensure_future(lookups.find(1, key)) for key in "ab"]
+        await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        service.tasks[-1].cancel()
+        told = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 60)
+        assert [type(one) for one in told] == [Problem] * 2
+    assert len(service.tasks) == 2

@@ -33,27 +33,29 @@ class KeyLookups:
         self._asked.append(((learner, key), future))
         if not self._looks:
             self._looks = True
-            self._service.spawn(self._look())
+            self._service.spawn(self._look()).add_done_callback(self._end)
         return await future
 
     async def _look(self) -> None:
-        try:
-            while self._asked:
-                asked, self._asked = self._asked, []
-                keys = [key for key, _ in asked]
-                try:
-                    found: list[Any] = await self._service.steps.look(lambda store: store.by_keys(keys))  # noqa: B023
-                except BaseException as error:
-                    found = [error if isinstance(error, Exception) else _stopping()] * len(asked)
-                    if not isinstance(error, Exception):
-                        raise
-                finally:
-                    for (_, future), one in zip(asked, found):
-                        _end(future, one)
-        finally:
+        while self._asked:
+            asked, self._asked = self._asked, []
+            keys = [key for key, _ in asked]
+            found: list[Any] = [_stopping()] * len(asked)
+            try:
+                found = await self._service.steps.look(lambda store: store.by_keys(keys))  # noqa: B023
+            except Exception as error:
+                found = [error] * len(asked)
+            finally:
+                for (_, future), one in zip(asked, found):
+                    _tell(future, one)
+        self._looks = False
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        """Let nobody wait for a look that was cancelled; it may not even have begun."""
+        if task.cancelled():
             self._looks = False
             for _, future in self._asked:
-                _end(future, _stopping())
+                _tell(future, _stopping())
             self._asked = []
 
 
@@ -61,7 +63,7 @@ def _stopping() -> Problem:
     return Problem("stopping", "the service is stopping", retry_after=1)
 
 
-def _end(future: asyncio.Future[Event | None], found: Any) -> None:
+def _tell(future: asyncio.Future[Event | None], found: Any) -> None:
     if future.done():  # whoever asked is gone
         return
     if isinstance(found, Exception):
