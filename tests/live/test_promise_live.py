@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.live import inside
 
@@ -158,13 +158,14 @@ def books(live):
     if policy.eps > 0.0:
         assert (policy.estimate <= policy.earned + 1e-9).all()
         assert policy.spent <= policy.allowed + 1e-9
-    assert (
-        report.differ_at_most * max(report.requests, 1) >= policy.estimate.sum() - 1e-6
-        or report.differ_at_most == 1
-    )
-    assert sum(one["requests"] for one in report.by_group.values()) == report.requests
     total = sum(one["differ"] * one["requests"] for one in report.by_group.values())
-    assert total == pytest.approx(policy.estimate.sum())
+    if live.promised.shadow and not report.cheap:  # whatever comparisons by lot have shown, nothing went out
+        assert (report.differ, report.differ_at_most, total) == (0.0, 0.0, 0.0)
+    else:
+        at_most = report.differ_at_most * max(report.requests, 1)
+        assert at_most >= policy.estimate.sum() - 1e-6 or report.differ_at_most == 1
+        assert total == pytest.approx(policy.estimate.sum())
+    assert sum(one["requests"] for one in report.by_group.values()) == report.requests
     assert report.saved == pytest.approx(report.reference_alone - report.spent)
 
 
@@ -771,6 +772,7 @@ def test_shadow_mode_answers_by_the_reference_and_says_when_it_is_safe():
 
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**31))
+@example(7076)  # in the shadow at the end, and only a comparison by lot before
 def test_the_books_are_kept_whenever_the_shadow_begins_and_ends(seed):
     rng = np.random.default_rng(seed)
     live = Router(3, PRICES, agree=0.9, memory=64, seed=seed)

@@ -14,7 +14,7 @@ def stage_costs(value: Any) -> np.ndarray:
     return vector("costs", value, at_least=0.0)
 
 
-def paid_reference(value: Any, costs: np.ndarray) -> int:
+def reference_stage(value: Any, costs: np.ndarray) -> int:
     """Validate the stage with which others are compared; the last one unless told."""
     found = costs.size - 1 if value is None else integer("reference", value, 0, costs.size - 1)
     if costs[found] <= 0.0:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from weakfeedback.adaptive.arguments import agreement, paid_reference, stage_costs, warn_of_prices
+from weakfeedback.adaptive.arguments import agreement, reference_stage, stage_costs, warn_of_prices
 from weakfeedback.adaptive.memory import count_below, doubled
 from weakfeedback.kernels.coins import toss_coin
 from weakfeedback.kernels.linalg import inner, invert, logistic, times
@@ -167,7 +167,7 @@ class Promise:
     ):
         self.c = stage_costs(costs)
         self.K = self.c.size
-        self.R = paid_reference(reference, self.c)
+        self.R = reference_stage(reference, self.c)
         self.eps = self.budget = self.error_cost = 0.0  # 0: not given
         self.set_limits(agree, budget, error_cost)
         self.sure = flag("sure", sure)
@@ -264,13 +264,13 @@ class Promise:
         found = stage_costs(costs)
         if found.size != self.K:
             raise ValueError(f"costs must be {self.K} numbers, got {brief(costs)}")
-        paid_reference(self.R, found)
+        reference_stage(self.R, found)
         self.c[:] = found
         self.forget_choices()
 
     def take_reference(self, reference):
         """Continue with another reference: tokens and the bound go on, comparisons with the old one are dropped."""
-        self.R = paid_reference(reference, self.c)
+        self.R = reference_stage(reference, self.c)
         self.comparisons[:] = 0
         self.forget_choices()
 
