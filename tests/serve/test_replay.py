@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.rig.harness import opener, quick, replayed, run, serving
-from tests.rig.histories import LEARNERS, make_history, states_of
+from tests.rig.histories import EVERY, make_history, states_of
 
 from weakfeedback.journal import JournalError, SqliteStore
 from weakfeedback.journal.events import Event, row_of
@@ -25,12 +25,12 @@ def recovered(path: Path) -> dict[str, Any]:
 
 def test_every_kind_is_made_again_to_the_bit_from_the_beginning_and_from_snapshots(tmp_path, monkeypatch):
     path = tmp_path / "s.db"
-    states = run(make_history(path, 60))
-    assert set(states) == set(LEARNERS)
+    states = run(make_history(path, 90, EVERY))
+    assert set(states) == set(EVERY)
     assert recovered(path) == states
     monkeypatch.setattr(learner_module, "SNAPSHOT", 37)
     other = tmp_path / "snapshots.db"
-    assert {name: state["state"] for name, state in run(make_history(other, 60)).items()} == {
+    assert {name: state["state"] for name, state in run(make_history(other, 90, EVERY)).items()} == {
         name: state["state"] for name, state in states.items()
     }
     with SqliteStore.open(other, read_only=True) as store:

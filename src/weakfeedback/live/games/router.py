@@ -54,7 +54,7 @@ TALKED = ("talk_spent", "talk_alone", "talk_differ")
 FORGETS = {"certificate": "certificate is not offered for {} with a memory: use audit"}
 NO_WARM = {"warm_start": "warm_start is not for {}, which has no warm_pairs()"}
 FIXED = {"models": "the models of {} cannot be changed while it runs"}
-Call = tuple[int, ...]  # models, in increasing order
+Call = tuple[int, ...]  # models, in increasing order; with a promise the answering one is last
 
 
 class ToldCall(tuple[int, ...]):
@@ -209,8 +209,9 @@ class RouterCounts(NamedTuple):
 
     def after_comparison(self, call: Call, differ: np.ndarray, learned: int = 1) -> RouterCounts:
         """Count a comparison of the answers of these models; ``differ`` is indexed by model."""
+        models = sorted(call)  # an early answer stands last, whatever its number
         compared = self.compared.copy()
-        compared[np.ix_(call, call)] += np.triu(np.ones((len(call), len(call)), dtype=np.int64), 1)
+        compared[np.ix_(models, models)] += np.triu(np.ones((len(call), len(call)), dtype=np.int64), 1)
         return self._replace(
             differed=self.differed + differ, compared=compared, learned=self.learned + learned
         )
@@ -250,6 +251,8 @@ class RouterCounts(NamedTuple):
             {**dict.fromkeys(RARE + TALKED, 0), **state} if isinstance(state, dict) else state,
             {**fresh, **dict.fromkeys(NUMBERS + RARE, 0), **dict.fromkeys(SUMS + TALKED, 0.0)},
         )
+        below = np.tril(found["compared"], -1)  # earlier versions counted pairs with an early answer there
+        found["compared"] = found["compared"] - below + below.T
         counts = cls(
             **{**found, "calls": tuple(found["calls"].tolist()), "answers": tuple(found["answers"].tolist())}
         )
