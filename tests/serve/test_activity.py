@@ -126,6 +126,30 @@ def test_a_router_pays_when_it_decides(tmp_path):
     assert len(watch.open) == report.pending
 
 
+def test_pairs_of_early_answers_are_counted_like_all_others(tmp_path):
+    options = {"agree": 0.9, "background": True, "memory": 64, "seed": 1}
+    with Router.open(tmp_path / "r.db", 3, [1, 3, 20], **options) as live:
+        calls = []
+        for n in range(200):
+            decision = live.decide()
+            calls.append(decision.call)
+            if len(decision.call) > 1:
+                live.feedback(decision.id, ["b" if n % 25 == 0 and k == 0 else "a" for k in decision.call])
+        counts = live.core.counts
+    watch = folded(Activity("router", ["a", "b", "c"], [1, 3, 20]), events_of(tmp_path / "r.db"))
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    early = sum({0, 2} <= set(call) and call[-1] == 0 for call in calls)
+    assert early > 2
+    assert list(watch.differed) == list(watch.drift.detectors) == pairs
+    for i, j in pairs:
+        assert watch.differed[i, j] == [counts.compared[i, j], counts.differed[i, j]]
+        assert total(watch, f"compared_{i}_{j}") == watch.drift.detectors[i, j].count == counts.compared[i, j]
+    before = watch.state()  # of a version that counted these apart, without their differences
+    before["differed"].append([2, 0, early, 0])
+    before["drift"].append([2, 0, watch.drift.detectors[0, 2].state()])
+    assert Activity.from_state(before).state() == watch.state()
+
+
 def test_an_allocation(tmp_path):
     with Allocator.open(tmp_path / "a.db", ["n", "s"], 1.0, seed=1) as live:
         for _ in range(50):

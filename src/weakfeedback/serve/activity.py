@@ -347,9 +347,9 @@ class Activity:
         key = called if isinstance(called, range) else tuple(called)
         known = self._among.get(key)
         if known is None:
-            known = []
-            for k, j in enumerate(called):
-                for pair in [(i, j) for i in called[:k]]:
+            known, stages = [], sorted(called)  # an early answer stands last, whatever its number
+            for k, j in enumerate(stages):
+                for pair in [(i, j) for i in stages[:k]]:
                     counts = self.differed.setdefault(pair, [0, 0])
                     detector = self.drift.detector(pair) if self.kind in WATCHED else None
                     known.append((pair, self._places.get(pair), counts, detector))
@@ -432,7 +432,8 @@ class Activity:
             made = cls(state["kind"], state["names"], state["costs"], state["baseline"])
             made.billed = bool(state.get("billed", False))
             made.series = Series.from_state(state["series"], made.series.columns)
-            made.drift = Drift.from_state(state["drift"])
+            # earlier versions counted pairs with an early answer the wrong way round, and never their differences
+            made.drift = Drift.from_state([row for row in state["drift"] if row[0] < row[1]])
             made.alarmed = max((alarm.at for alarm in made.drift.marks()), default=None)
             made.open = {int(id): [at, stage, called] for id, at, stage, called in state["open"]}
             made.strayed = {int(id): list(called) for id, called in state.get("strayed", ())}
@@ -442,7 +443,7 @@ class Activity:
             made.ends.update({name: int(state["ends"][name]) for name in made.ends})
             made.stops = [int(count) for count in state["stops"]]
             made.given = [float(amount) for amount in state["given"]]
-            made.differed = {(i, j): [tries, count] for i, j, tries, count in state["differed"]}
+            made.differed = {(i, j): [tries, count] for i, j, tries, count in state["differed"] if i < j}
             made.decided, made.spent, made.saved, made.wasted = state["sums"]
         except (LookupError, TypeError, ValueError) as error:
             raise ValueError(f"not the state of a watch: {error}") from None
