@@ -405,23 +405,42 @@ def test_a_reference_that_was_replaced_is_named_and_comparisons_begin_again():
     assert "Up to request 150 the reference was large." in str(older.report())
 
 
+@pytest.mark.parametrize("made", [Cascade, Router])
+def test_a_journal_may_tell_of_a_free_reference(made, tmp_path):
+    """Earlier versions took one, and went on with another."""
+    models, path = [lambda x: x % 2, lambda x: x % 3], tmp_path / "free.db"
+    with made.open(path, models, [0, 20], agree=0.9, seed=3) as live:
+        for reference in (0, 1):
+            live._alter("promise", {**live.promised.limits(), "reference": reference, "at": 0})
+            for x in range(30):
+                live(x)
+        report = str(live.report())
+    with made.open(path, models) as live:
+        assert (live.promised.reference, str(live.report())) == (1, report)
+        live(1)
+
+
 @pytest.mark.parametrize(
     ("made", "argument", "words"),
     [(Cascade, "stage_costs", "stage 0"), (Router, "prices", "model 0")],
     ids=["cascade", "router"],
 )
+@pytest.mark.filterwarnings("ignore:never called")
 def test_a_free_reference_is_refused_at_first_and_later(made, argument, words, tmp_path):
     models = [lambda x: x % 2, lambda x: x % 3]
     for more, called in (({}, words), ({"names": ["free", "large"]}, "free")):
         told = rf"^{argument} must be above 0 for the reference, {called}, got \[0.0, 20.0\]$"
         with pytest.raises(ValueError, match=told):
             made(models, [0, 20], agree=0.9, reference=0, **more)
+    live = made(3, [1, 2, 20], agree=0.9, reference=1)
+    told = rf"^{argument} must be above 0 for the reference, {words[:-1]}1, got \[0.0, 0.0, 20.0\]$"
+    with pytest.raises(ValueError, match=told):
+        live.recost([0, 0, 20])
     path = tmp_path / "free.db"
     with made.open(path, models, [0, 20], agree=0.9, seed=3) as live:
         live(1)
-        with pytest.raises(
-            ValueError, match=r"^costs must be above 0 for the reference, stage 0, got \[0.0, 20.0\]$"
-        ):
+        told = rf"^{argument} must be above 0 for the reference, {words}, got \[0.0, 20.0\]$"
+        with pytest.raises(ValueError, match=told):
             live.promise(agree=0.8, reference=0)
         assert (live.promised.reference, live.promised.agree, live.policy.eps) == (1, 0.9, pytest.approx(0.1))
     with made.open(path, models) as live:  # with such a reference nothing could be opened or loaded again

@@ -162,7 +162,7 @@ def test_bad_input_has_one_line():
         (lambda: router.replace_model(1, above(1), price="x"), "price"),
         (
             lambda: free.replace_model(2, above(1), price=0),
-            r"above 0 for the reference, stage 1, got \[0.0, 0.0, 1.0\]",
+            r"prices must be above 0 for the reference, model 1, got \[0.0, 0.0, 1.0\]",
         ),
     ):
         with pytest.raises(ValueError, match=words):

@@ -122,6 +122,7 @@ class Cascading(Part):
             body["error_cost"] = None
         if not getattr(self._core.driver.policy, "recostable", False):
             raise Refused(f"recost is not for {self._label}: what it has learned depends on the costs")
+        self._check_reference(body["stage_costs"])
         self._alter("recost", body)
 
     def settled(self) -> int:

@@ -6,9 +6,6 @@ import time
 from bisect import bisect_right
 from typing import Any
 
-import numpy as np
-
-from weakfeedback.adaptive.arguments import reference_stage
 from weakfeedback.live.answers import costs_of
 from weakfeedback.live.games.router import ComparisonRecord, RouterTerms, terms_of
 from weakfeedback.live.parts import Part
@@ -109,10 +106,12 @@ class Changing(Part):
         self._offer("models")
         body: dict[str, Any] = {"prices": prices, "kept": kept}
         names = self._other_names(kept, name)
+        words = Words(self._words.noun, names, self._words.currency)
         if names is not None:
             body["names"] = list(names)
         if self._core.terms.promise is not None:
-            body["reference"] = reference_stage(self._other_reference(kept, replaced), np.array(prices))
+            body["reference"] = self._other_reference(kept, replaced)
+            self._check_reference(prices, body["reference"], words)
             body["at"] = int(time.time())
         elif min(kept) >= 0:
             body["anew"] = True  # the rounds ahead begin again
@@ -127,7 +126,7 @@ class Changing(Part):
 
         earlier: RouterTerms = self._core.terms
         self._core.alter_anew("models", body, "other models", taken)
-        self._words = Words(self._words.noun, names, self._words.currency)
+        self._words = words
         self._unready = elsewhere_or_async(stages)
         self._wait()
 

@@ -73,14 +73,19 @@ def promise_of(
     known = names_of(names, size, noun)
     reference = reference_called(chosen.pop("reference"), known, size, noun)
     reference = size - 1 if reference is None else reference
-    if costs[reference] <= 0.0:
-        called = Words(noun, known).one(reference)
-        raise ValueError(f"{argument} must be above 0 for the reference, {called}, got {brief(list(costs))}")
+    check_reference(argument, costs, reference, Words(noun, known))
     for name in ("sure", "shadow", "background", "self_check"):
         chosen[name] = flag(name, chosen[name])
     if chosen["shadow"] and chosen["background"]:
         raise ValueError(SHADOWED)
     return Promised(agree, budget, error_cost, reference, names=known, **chosen)
+
+
+def check_reference(argument: str, costs: Sequence[float], reference: int, words: Words) -> None:
+    """Reject a reference that costs nothing: what is promised then could not be loaded again."""
+    if costs[reference] <= 0.0:
+        called = words.one(reference)
+        raise ValueError(f"{argument} must be above 0 for the reference, {called}, got {brief(list(costs))}")
 
 
 def refuse_unpromised(noun: str, policy: Any, error_cost: Any, needs: bool, **chosen: Any) -> float:
@@ -173,6 +178,8 @@ class Promises(Part):
         body |= given
         chosen = reference_called(reference, self._words.names, size, self._noun)
         body["reference"] = promised.reference if chosen is None else chosen
+        if chosen is not None:
+            self._check_reference(self._core.terms.prices, chosen)
         modes = {"shadow": shadow, "paused": paused, "self_check": self_check}
         given = {name: flag(name, mode) for name, mode in modes.items() if mode is not None}
         if shadow and promised.background:

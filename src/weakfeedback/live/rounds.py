@@ -15,9 +15,11 @@ from weakfeedback.lazy import Later
 from weakfeedback.live.answers import answers_of, fingerprint, labels_of
 from weakfeedback.live.audits import all_rows
 from weakfeedback.live.core import Core
+from weakfeedback.live.promise import check_reference
 from weakfeedback.live.stages import Failed, Rows, call_each
 from weakfeedback.plaintext import numbered
 from weakfeedback.validate import integer
+from weakfeedback.words import Words
 
 log = logging.getLogger("weakfeedback.live")
 asyncio: Any = Later("asyncio")  # whoever needs it has imported it
@@ -45,6 +47,7 @@ class Rounds:
     _game: Any
     _journal: Any
     _stages: list[Any]
+    _words: Words
     _source: Any = None  # of labels
     _unready: bool = False  # whether a plain call may be refused
     _failed: frozenset[int] = frozenset()  # stages of which was said that they failed
@@ -360,6 +363,15 @@ class Rounds:
         return terms.prices, terms.error_cost if terms.promise is None else terms.promise.error_cost
 
     # -- refusals
+
+    def _check_reference(
+        self, prices: Sequence[float], reference: int | None = None, words: Words | None = None
+    ) -> None:
+        """Reject what would leave a promise with a reference that costs nothing."""
+        promised, argument = self._core.terms.promise, str(self._core.game.form.counted)
+        if promised is not None:
+            chosen = promised.reference if reference is None else reference
+            check_reference(argument, prices, chosen, self._words if words is None else words)
 
     def _refuse_call(self, awaits: bool) -> None:
         """Reject a call of stages that cannot be called in this way."""

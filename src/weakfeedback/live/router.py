@@ -468,6 +468,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         reprices = has(policy, "reprice") or has(policy, "take_costs")
         if not getattr(policy, "recostable", False) or not reprices:
             raise Refused(f"recost is not for {self._label}: what it has learned depends on the prices")
+        self._check_reference(new.prices)
         self._alter(
             "recost", {"stage_costs": new.prices, "error_cost": None if error is None else new.error_cost}
         )

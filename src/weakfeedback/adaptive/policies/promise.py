@@ -270,7 +270,7 @@ class Promise:
 
     def take_reference(self, reference):
         """Continue with another reference: tokens and the bound go on, comparisons with the old one are dropped."""
-        self.R = reference_stage(reference, self.c)
+        self.R = integer("reference", reference, 0, self.K - 1)  # journals may tell of a free one
         self.comparisons[:] = 0
         self.forget_choices()
 
