@@ -453,6 +453,23 @@ def test_a_free_reference_is_refused_at_first_and_later(made, argument, words, t
     assert made.load(tmp_path / "free.json", models).promised.reference == 1
 
 
+@pytest.mark.parametrize("made", [Cascade, Router])
+@pytest.mark.filterwarnings("ignore:never called")
+def test_prices_and_reference_change_in_one_opening(made, tmp_path):
+    models, path = [lambda x: x] * 3, tmp_path / "j.db"
+    made.open(path, models, [1, 3, 20], agree=0.9, reference=1).close()
+    for prices, reference in (
+        ([0, 0, 20], 2),
+        ([0, 1, 20], 1),
+    ):  # the reference of before is free then, or is now
+        with made.open(path, models, prices, reference=reference) as live:
+            assert (live._stated_prices()[0], live.promised.reference) == (prices, reference)
+    told = r"must be above 0 for the reference, (stage|model) 1, got \[0.0, 0.0, 20.0\]"
+    for reference in (None, 1):
+        with pytest.raises(ValueError, match=told):
+            made.open(path, models, [0, 0, 20], reference=reference)
+
+
 def test_a_reference_replaced_while_a_comparison_is_under_way_counts_it_as_differing():
     live = Cascade(3, PRICES, agree=0.9, memory=64, seed=1)
     compared = drawn(live)

@@ -12,6 +12,7 @@ import itertools
 import os
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -312,18 +313,22 @@ def _resume(live: Any, given: dict[str, Any]) -> None:
         # After a power loss the journal may lack the last decisions, whose ids may already be in use.
         core.skip(core.ledger.next + (core.every if core.every > 1 else 0), journal.every)
         journal.wait()
-    if any(given.get(one.name) is not None for one in core.game.form.arguments if one.priced):
-        stated = live._stated_prices()
-        wanted = _prices(core.game.form, given, *stated)
-        if wanted != stated:
-            live.recost(*wanted)
+    changes: list[Callable[[], None]] = []
+    stated = live._stated_prices() if any(one.priced for one in core.game.form.arguments) else None
+    wanted = None if stated is None else _prices(core.game.form, given, *stated)
+    if wanted is not None and wanted != stated:
+        changes.append(lambda: live.recost(*wanted))
     promised = {
         one.name: given[one.name]
         for one in core.game.form.arguments
         if one.promised and given.get(one.name) is not None
     }
     if promised:
-        live.promise(**promised)
+        changes.append(lambda: live.promise(**promised))
+    if wanted is not None and promised and wanted[0][live.promised.reference] == 0.0:
+        changes.reverse()  # before it costs nothing, another reference takes its place
+    for change in changes:
+        change()
     if given.get("names") is not None:
         live.speak(given["names"])
     if journal.pending_ttl is not None:
