@@ -133,6 +133,7 @@ class Learner:
         self._observers = {name: make(self) for name, make in OBSERVERS.items()}
         self._observing = threading.Lock()
         self._unobserved: list[Event] = []  # what the observers have not seen yet
+        self._fault: Exception | None = None  # of an observer
         # what is not in the store yet
         self._committer: Committer | None = None  # receives its events
         self.committed = -1
@@ -296,20 +297,31 @@ class Learner:
         elif kind == "audit":
             self._keep_audit(event.body)
         self._unobserved.append(event)
-        if len(self._unobserved) >= TOGETHER or kind in LONG:
+        if len(self._unobserved) >= TOGETHER or kind in LONG or self._fault is not None:
             self._observe()
 
     def _observe(self) -> None:
-        """Show the observers what they have not seen yet: code that is used again at once takes half the time."""
+        """Show the observers what they have not seen yet: code that is used again at once takes half the time.
+
+        After one has failed nothing is shown, or others would see an event twice: the next step fails.
+        """
         with self._observing:  # a step in a thread may be about to show more
-            seen = 0
-            try:
-                for event in self._unobserved[:]:
-                    for observer in self._observers.values():
-                        observer.see(event)
-                    seen += 1
-            finally:
-                del self._unobserved[:seen]
+            self._show()
+
+    def _show(self) -> None:
+        if self._fault is not None:
+            raise RuntimeError("what observes the events has failed") from self._fault
+        seen = 0
+        try:
+            for event in self._unobserved[:]:
+                for observer in self._observers.values():
+                    observer.see(event)
+                seen += 1
+        except Exception as error:
+            self._fault = error
+            raise
+        finally:
+            del self._unobserved[:seen]
 
     @property
     def observers(self) -> dict[str, Observer]:
