@@ -10,7 +10,7 @@ import orjson
 import pytest
 from tests.rig.harness import CASCADE, CONTEXTUAL, quick, run, serving
 from tests.rig.pace import pace
-from tests.rig.processes import PATIENCE
+from tests.rig.processes import PATIENCE, until
 
 from weakfeedback.journal import open_store, sql
 from weakfeedback.serve import learner as learner_module
@@ -95,8 +95,7 @@ async def test_others_decide_while_policies_are_compiled(tmp_path, monkeypatch):
         names = [f"t{k}" for k in range(5)]
         for name in names:
             assert (await call("PUT", f"/v1/learners/{name}", CASCADE)).status == 201
-        while not begun.is_set():
-            await asyncio.sleep(0.01)
+        await until(begun.is_set)
         try:
             for name in names:
                 decided = call("POST", f"/v1/learners/{name}/decide", {})
@@ -106,21 +105,28 @@ async def test_others_decide_while_policies_are_compiled(tmp_path, monkeypatch):
 
 
 async def test_the_page_counts_a_warm_start_in_the_thread_of_its_step(tmp_path, monkeypatch):
-    """It was counted later, by whoever looked or decided next: the loop stood still for 100,000 comparisons."""
-    see, threads = Activity.see, []
+    """Whoever looks meanwhile does not wait: the loop stood still for 100,000 comparisons."""
+    see, threads, begun, go = Activity.see, [], threading.Event(), threading.Event()
 
     def noted(watch: Activity, event: Any) -> None:
         if event.kind == "warm":
-            threads.append(threading.current_thread() is threading.main_thread())
+            begun.set()
+            threads.append((threading.current_thread() is threading.main_thread(), go.wait(5.0)))
         see(watch, event)
 
     monkeypatch.setattr(Activity, "see", noted)
-    async with serving(tmp_path / "s.db") as (_, call):
+    async with serving(tmp_path / "s.db") as (service, call):
         await call("PUT", "/v1/learners/t", CASCADE)
-        reply = await call("POST", "/v1/learners/t/warm-start", {"outputs": [[1, 1, 1]] * 10})
-        assert reply.status == 200
+        body = {"outputs": [[1, 1, 1]] * 10}
+        warm = asyncio.ensure_future(call("POST", "/v1/learners/t/warm-start", body))
+        await until(begun.is_set)
+        watch: Any = service.learners["t"].observers["watch"]
+        assert watch.differed == {}
         assert (await call("GET", "/metrics")).status == 200
-        assert threads == [False]
+        go.set()
+        assert (await warm).status == 200
+        assert threads == [(False, True)]
+        assert watch.differed[0, 1] == [10, 0]
 
 
 async def test_others_are_served_while_a_snapshot_is_taken(tmp_path, monkeypatch):
@@ -148,8 +154,7 @@ async def test_others_are_served_while_a_snapshot_is_taken(tmp_path, monkeypatch
         monkeypatch.setattr(sql, "json_text_in_pieces", noted)
         for _ in range(9):
             assert (await call("POST", "/v1/learners/t/decide", {})).status == 200
-        while not begun.is_set():
-            await asyncio.sleep(0.01)
+        await until(begun.is_set)
         waits = asyncio.ensure_future(call("POST", "/v1/learners/t/decide", {}))
         assert (await call("POST", "/v1/learners/other/decide", {})).status == 200
         assert not waits.done()

@@ -182,7 +182,7 @@ class Drift:
         """Return the alarms that are kept, by time."""
         found = [
             Alarm(at, pair, more)
-            for pair, detector in self.detectors.items()
+            for pair, detector in list(self.detectors.items())  # a step in a thread may add one
             for at, more in zip(detector.alarms, detector.more)
         ]
         return sorted(found, key=lambda alarm: alarm[:2])

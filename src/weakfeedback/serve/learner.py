@@ -325,10 +325,16 @@ class Learner:
 
     @property
     def observers(self) -> dict[str, Observer]:
-        """What observes the events, by name; it has seen all, up to one that makes it fail, and soon a step, too."""
-        if self._unobserved:
-            with contextlib.suppress(Exception):
-                self._observe()
+        """What observes the events, by name. It has seen all of them, unless it fails or a step shows it some just now.
+
+        The loop looks, and does not wait for a step in a thread.
+        """
+        if self._unobserved and self._observing.acquire(blocking=False):
+            try:
+                with contextlib.suppress(Exception):
+                    self._show()
+            finally:
+                self._observing.release()
         return self._observers
 
     def _take_models(self, event: Event) -> None:

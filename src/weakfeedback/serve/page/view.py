@@ -183,7 +183,9 @@ def risk(watch: Activity) -> str:
     total = sum(watch.stops) if watch.kind in WATCHED else 0
     if not total or not watch.differed:
         return ""
-    found = differing(watch.stops, watch.baseline, {pair: (n, d) for pair, (n, d) in watch.differed.items()})
+    found = differing(
+        watch.stops, watch.baseline, {pair: (n, d) for pair, (n, d) in list(watch.differed.items())}
+    )
     return f"differ: about {share(found.about / total)}, at most {share(min(found.high / total, 1.0))}"
 
 
