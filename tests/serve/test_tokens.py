@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.rig.fake import FakeUpstream
 from tests.rig.harness import CASCADE, Caller, serving
-from tests.rig.processes import wait_until
+from tests.rig.processes import until, wait_until
 from tests.rig.server import Client, Process
 from tests.rig.upstreams import MODELS
 from tests.serve.proxy.test_service import chatting
@@ -202,8 +202,7 @@ def test_models_cost_the_token_that_asks(tmp_path, monkeypatch):
             here = {name: auth.usage.money(name) for name in used}
             elsewhere = Accounts(SimpleNamespace(learners={}, reader=chat.service.reader), ["support"])  # type: ignore[arg-type]
             looking = asyncio.create_task(elsewhere.watch())
-            while not elsewhere.all():
-                await asyncio.sleep(0.01)
+            await until(elsewhere.all)
             looking.cancel()
             return status, here, elsewhere
 
@@ -254,8 +253,7 @@ async def test_a_signal_while_the_store_is_read_ends_nothing(monkeypatch, caplog
     async def start(*_: Any) -> None:
         assert signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL
         os.kill(os.getpid(), signal.SIGHUP)
-        while not caplog.messages:
-            await asyncio.sleep(0.01)
+        await until(lambda: caplog.messages)
         raise ConfigError("enough")
 
     monkeypatch.setattr(Service, "start", start)
