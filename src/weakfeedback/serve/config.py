@@ -204,11 +204,17 @@ class Settings(ServerTable):
     reload: Any = None  # a function that returns the settings read anew, for their tokens
 
     def check(self) -> None:
-        """Reject an address that other machines can reach without a token."""
+        """Reject an address that other machines can reach without a token, and two tokens with one secret."""
         if self.host not in LOOPBACK and not self.tokens:
             raise ConfigError(
                 f"host = {self.host!r} can be reached by others: it needs a [[server.token]] in the configuration"
             )
+        known = dict[bytes, str]()
+        for token in self.tokens:
+            if token.digest in known:
+                words = f"must have a secret of its own, got that of {known[token.digest]!r}"
+                raise ConfigError(f"the token {token.name!r} {words}")
+            known[token.digest] = token.name
 
     def check_shared(self) -> None:
         """Reject what cannot be shared, or would not be found by those who share it."""
@@ -240,12 +246,6 @@ def _settings(file: ServeFile, path: Path, environment: dict[str, str]) -> Setti
         entry.token(f"server.token[{k}]", environment, path.parent)
         for k, entry in enumerate(file.server.token)
     ]
-    known = dict[bytes, str]()
-    for k, token in enumerate(found.tokens):
-        if token.digest in known:
-            words = f"must have a secret of its own, got that of {known[token.digest]!r}"
-            raise ValueError(f"server.token[{k}] {words}")
-        known[token.digest] = token.name
     prices: Any = None  # by model, for stages without a price
     if file.upstream:
         from weakfeedback.serve.proxy.settings import read_upstreams
