@@ -274,9 +274,9 @@ async def serve(
     sys.setswitchinterval(SWITCH)
     try:
         socket.getaddrinfo(settings.host, settings.port)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         words = f"host = {settings.host!r} must be an address of this machine, or a name of one"
-        raise ConfigError(f"{words}: {error.strerror}") from None
+        raise ConfigError(f"{words}: {getattr(error, 'strerror', 'it is no name')}") from None
     options.standby = not settings.store.startswith("sqlite:")
     listening = None
     if settings.shared:  # the others must know the port
