@@ -312,6 +312,16 @@ def test_columns_may_be_called_by_numbers(frame, found):
     }
 
 
+def test_the_truth_may_stand_in_a_column_called_by_a_number():
+    given = pd.DataFrame({0: [1, 1, 2], "small": [1, 2, 2], "large": [1, 1, 1]})
+    found = read_log(given, MODELS, PRICES, ".score", None, 0, None)
+    assert found.wrong.tolist() == [[False, False], [True, False], [False, True]]
+    with pytest.raises(
+        ValueError, match="column 0 holds text, 'small' holds numbers: they could never agree"
+    ):
+        read_log(given.astype({0: str}), MODELS, PRICES, ".score", None, 0, None)
+
+
 def test_one_long_answer_does_not_make_all_of_them_long():
     """Ten thousand times a million characters would be 40 GB."""
     answers = ["yes"] * 10_000

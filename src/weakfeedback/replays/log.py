@@ -80,8 +80,8 @@ def read_log(
     models: Any,
     prices: Any,
     score_suffix: str,
-    group: str | None,
-    truth: str | None,
+    group: Any,
+    truth: Any,
     tokens_suffix: str | None,
 ) -> Log:
     """Check a table and turn it into a log."""
@@ -94,7 +94,8 @@ def read_log(
     money = _prices(prices, len(names))
     columns = [_answers(frame, name, "models") for name in names]
     target = None if truth is None else _answers(frame, truth, "truth")
-    codes = _codes([*columns, *([] if target is None else [target])], [*names, *([truth] if truth else [])])
+    answers = columns if target is None else [*columns, target]
+    codes = _codes(answers, [*names, truth][: len(answers)])
     outputs = np.ascontiguousarray(codes[:, : len(names)])
     scores = None
     if any(f"{name}{score_suffix}" in frame for name in names):
