@@ -160,9 +160,37 @@ async def test_others_are_served_while_a_snapshot_is_taken(tmp_path, monkeypatch
         assert not waits.done()
         go.set()
         assert (await waits).data["id"] == 10
-        while service.last_snapshot is None:
-            await asyncio.sleep(0.01)
+        await until(lambda: service.last_snapshot is not None)
         assert texts == [True]
+        with open_store(tmp_path / "s.db", read_only=True) as store:
+            assert [one.seq for one in store.snapshots(learner.id)] == [9]
+
+
+async def test_a_snapshot_under_way_is_stored_before_its_learner_moves(tmp_path, monkeypatch):
+    monkeypatch.setattr(learner_module, "SNAPSHOT", 10)
+    begun, go, text = threading.Event(), threading.Event(), sql.json_text_in_pieces
+
+    def slow(body: Any) -> str:
+        begun.set()
+        assert go.wait(20.0)
+        return text(body)
+
+    async with serving(tmp_path / "s.db") as (service, call):
+        await call("PUT", "/v1/learners/t", CASCADE)
+        learner = service.learners["t"]
+        monkeypatch.setattr(sql, "json_text_in_pieces", slow)
+        for _ in range(9):
+            assert (await call("POST", "/v1/learners/t/decide", {})).status == 200
+        await until(begun.is_set)
+        leaves = asyncio.ensure_future(
+            service.steps.take_snapshots([learner])
+        )  # as before its shard is released
+        await asyncio.sleep(0.05)
+        assert not leaves.done()
+        go.set()
+        await leaves
+        service.learners.pop("t")
+        await until(lambda: service.last_snapshot is not None)
         with open_store(tmp_path / "s.db", read_only=True) as store:
             assert [one.seq for one in store.snapshots(learner.id)] == [9]
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,6 +48,7 @@ class Steps:
         self._pool = ThreadPoolExecutor(THREADS, "weakfeedback step")
         self._compiling = asyncio.Lock()  # one at a time, for seconds: the other threads are for steps
         self.in_threads: set[asyncio.Task[Any]] = set()  # these cannot be cancelled
+        self._picturing: set[tuple[Learner, asyncio.Task[Any]]] = set()  # snapshots under way
 
     async def run(self, learner: Learner, work: Callable[..., Any], *arguments: Any, units: int = 1) -> Any:
         """Run a step of a learner, and return its result once it is stored."""
@@ -224,9 +225,11 @@ class Steps:
     def _submit(self, learner: Learner) -> asyncio.Future[Any] | None:
         """Hand over what a step has changed; now and then let a snapshot be taken."""
         future = learner.submit(self._service.held()[1])
-        if learner.wants_snapshot() and self._service.state == "ready":  # at the end all are taken
+        if learner.wants_snapshot() and self._service.state == "ready":  # one that stops takes them by itself
             learner.pictured = learner.seq  # only once
-            self._spawn(self._take_snapshot(learner))
+            under_way = learner, self._spawn(self._take_snapshot(learner))
+            self._picturing.add(under_way)
+            under_way[1].add_done_callback(lambda _: self._picturing.discard(under_way))
         return future
 
     async def _take_snapshot(self, learner: Learner) -> None:
@@ -359,8 +362,10 @@ class Steps:
 
     # -- the end
 
-    async def take_snapshots(self, learners: Iterable[Learner]) -> None:
-        """Take a snapshot of every learner that has changed since its last one."""
+    async def take_snapshots(self, learners: Collection[Learner]) -> None:
+        """Take a snapshot of every learner that has changed since its last one; return when all are handed over."""
+        under_way = [task for learner, task in self._picturing if learner in learners]
+        await asyncio.gather(*under_way, return_exceptions=True)
         taken: list[tuple[Learner, State | None]] = []
         for learner in learners:
             async with learner.lock:
