@@ -352,8 +352,9 @@ async def test_who_loses_its_session_serves_nothing_and_begins_anew(server):
     await first.stop()
 
 
-async def test_a_request_whose_learner_has_moved_meanwhile_is_told_so(server, monkeypatch):
-    """It was told that the store could not be written."""
+@pytest.mark.parametrize("back", [False, True])
+async def test_a_request_whose_learner_has_moved_meanwhile_is_told_so(server, monkeypatch, back):
+    """Also if it has come back; it was told that the store could not be written."""
     place = InPostgres(server)
     moved, real = asyncio.Event(), KeyLookups.find
 
@@ -371,11 +372,14 @@ async def test_a_request_whose_learner_has_moved_meanwhile_is_told_so(server, mo
     ]
     second, _ = await joined(place.address, 2)
     await until(lambda: len(first.learners) == len(second.learners) == 8)
+    stayed = set(first.learners)
+    if back:
+        await second.stop()
+        await until(lambda: len(first.learners) == 16)
     moved.set()
     for name, reply in zip(NAMES, await asyncio.gather(*asked)):
-        assert (reply.status, reply.data.get("code")) == (
-            (200, None) if name in first.learners else (503, "moving")
-        )
+        told = (200, None) if name in stayed else (503, "moving")
+        assert (reply.status, reply.data.get("code")) == told
     await second.stop()
     await first.stop()
 

@@ -129,6 +129,7 @@ class Learner:
         self.audits: dict[int, dict[str, Any]] = {}
         self.weights: dict[str, Weight] = {}  # of its steps, by kind
         self.torn = False  # a step failed halfway: it is being read again
+        self.moved = False  # another instance has it, though it may come back as another object
         self.stuck = False  # its decisions could not expire
         self._observers = {name: make(self) for name, make in OBSERVERS.items()}
         self._observing = threading.Lock()

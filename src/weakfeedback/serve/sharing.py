@@ -241,6 +241,7 @@ class Sharing:
             for learner in left:
                 async with learner.lock:
                     service.learners.pop(learner.name, None)
+                    learner.moved = True
             service.kept_out.forget(lambda name: shard_of(name) in numbers)
             for name in [name for name in service.empty if shard_of(name) in numbers]:
                 del service.empty[name]

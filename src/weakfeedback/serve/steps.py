@@ -15,6 +15,7 @@ from weakfeedback.journal.sql import snapshot_text
 from weakfeedback.serve.learner import Learner, Weight
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.recover import read_again
+from weakfeedback.serve.sharing import moving
 
 if TYPE_CHECKING:
     from weakfeedback.serve.service import Service
@@ -164,9 +165,9 @@ class Steps:
 
     def _check_kept(self, learner: Learner) -> None:
         check_whole(learner)
+        if learner.moved:
+            raise moving(learner.name)
         if not self._is_kept(learner):
-            if self._service.state == "ready":
-                self._service.check_here(learner.name)
             raise Problem(
                 "store_unavailable", "the store could not be written: repeat the request", retry_after=1
             )
