@@ -466,11 +466,17 @@ async def test_a_long_context_is_named_as_the_field_that_it_is(tmp_path):
             assert (found.status, found.data["field"]) == (422, field)
 
 
-@pytest.mark.parametrize(("share", "below"), [(0.2, False), (0.45, True), (0.55, False)])
-def test_the_words_of_now_and_of_the_nearest_promise_do_not_overlap(share, below):
-    """Both stand beside their points; those of the strictest promise, at 0.5, above it."""
+@pytest.mark.parametrize(
+    ("agree", "share", "below"),
+    [(0.95, 0.2, False), (0.95, 0.45, True), (0.95, 0.55, False), (0.95, 0.05, True), (0.85, 0.05, False)],
+)
+def test_the_words_of_now_and_of_the_nearest_promise_do_not_overlap(agree, share, below):
+    """Both stand beside their points; those of the ends of the curve, at 0.1 and 0.5, above them.
+
+    Where the loosest promise is the present one, only the words of now are there.
+    """
     found = SimpleNamespace(
-        settings={"agree": 0.95},
+        settings={"agree": agree},
         differ=0.02,
         spent=share,
         reference_alone=1.0,

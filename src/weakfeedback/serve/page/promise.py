@@ -219,12 +219,13 @@ def offers_of(
     top = max(1.0, money)
     across: Callable[[float], float] = lambda x: round(100.0 * (x - left) / (1.0 - left), 2)  # noqa: E731
     down: Callable[[float], float] = lambda y: round(100.0 - 100.0 * min(y, top) / top, 2)  # noqa: E731
-    points = [
+    points: list[dict[str, Any]] = [
         {"agree": f"{offer:g}", "x": across(x), "y": down(y), "same": x, "money": y, "now": offer == agree}
         for offer, x, y in curve
     ]
-    # the words of the nearest of the two points that have some stand above it
-    below = any(0.0 <= down(money) - one["y"] < LINE for one in (points[0], points[-1]))
+    for point in points:  # words stand above the ends of the curve
+        point["words"] = point is points[-1] or (point is points[0] and not point["now"])
+    below = any(point["words"] and 0.0 <= down(money) - point["y"] < LINE for point in points)
     return {
         "points": points,
         "lines": list(pairwise(points)),
