@@ -126,8 +126,12 @@ async def test_keys_of_one_learner_are_looked_for_together(tmp_path, monkeypatch
         assert len({one["id"] for one in made}) == 10
 
 
-@pytest.mark.parametrize("turns", [0, 1])
-async def test_nobody_waits_for_a_look_that_is_cancelled_before_or_after_it_has_begun(turns):
+class Broken(BaseException):
+    """What nobody expects."""
+
+
+@pytest.mark.parametrize(("turns", "fails"), [(0, False), (1, False), (1, True)])
+async def test_nobody_waits_for_a_look_that_fails_or_is_cancelled_before_or_after_it_has_begun(turns, fails):
     """One that ends with the service; the next look is a new one."""
 
     class Ending:
@@ -141,6 +145,8 @@ async def test_nobody_waits_for_a_look_that_is_cancelled_before_or_after_it_has_
             return self
 
         async def look(self, read):
+            if fails:
+                raise Broken
             await asyncio.Event().wait()
 
         def spawn(self, work):

@@ -51,8 +51,8 @@ class KeyLookups:
         self._looks = False
 
     def _end(self, task: asyncio.Task[Any]) -> None:
-        """Let nobody wait for a look that was cancelled; it may not even have begun."""
-        if task.cancelled():
+        """Let nobody wait for a look that was cancelled, which may not even have begun, or that failed."""
+        if task.cancelled() or task.exception() is not None:
             self._looks = False
             for _, future in self._asked:
                 _tell(future, _stopping())
