@@ -54,6 +54,7 @@ test_wrong_data_sets = refusals(
     ([0, 1], [0, 1], r"truth and predictions must have shapes .*got \(2,\) and \(2,\)"),
     ([0, 1], [[0, 1]], r"truth and predictions must have shapes .*got \(2,\) and \(1, 2\)"),
     ([], np.zeros((0, 2)), r"truth and predictions must have shapes .*got \(0,\) and \(0, 2\)"),
+    (np.array([], dtype=object), np.zeros((0, 2)), r"truth and predictions must have shapes .*got \(0,\)"),
     ([0, 1], np.zeros((2, 0)), r"truth and predictions must have shapes .*got \(2,\) and \(2, 0\)"),
     ([0], [["a", "b"]], r"truth and predictions must both be strings or both be numbers"),
     (["a", np.nan], [["a"], ["b"]], r"truth must be labels .*, all of one kind, got nan beside strings"),

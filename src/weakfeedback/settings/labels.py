@@ -48,7 +48,7 @@ def whole_numbers(name: str, values: Any, allowed: str) -> np.ndarray:
         wrong = [value for value in array.flat if not isinstance(value, (bool, int, float, np.generic))]
         if wrong:
             raise ValueError(f"{name} must be {allowed}, got {brief(wrong[0])}")
-        array = np.array(array.tolist()) if array.size else array
+        array = np.array(array.tolist()) if array.size else array.astype(np.int64)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be {allowed}, got an array of {array.dtype}")
     if array.dtype.kind in "uf":
