@@ -525,9 +525,8 @@ def test_a_closed_store_says_so(place):
     store = place.open()
     store.close()
     store.close()
-    with pytest.raises(
-        ValueError, match=": the store is closed"
-    ):  # clients are told what stands behind the colon
+    # after the colon stands what clients are told
+    with pytest.raises(ValueError, match=": the store is closed"):
         store.learners()
 
 

@@ -132,10 +132,9 @@ def _wrong_use(error: Any) -> int:
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "weakfeedback"
     words = " ".join(error.format_message().split()).rstrip(".")
-    if hasattr(
-        error.__cause__, "errors"
-    ):  # a value that was checked: what is allowed is told, not what it was
-        words += f", got {one_line(repr(error.__cause__.errors()[0]['input']), 120)}"
+    checked = error.__cause__
+    if hasattr(checked, "errors"):  # it says what is allowed, not what was given
+        words += f", got {one_line(repr(checked.errors()[0]['input']), 120)}"
     _complain(f"{words}; see `{where} --help`")
     return BAD_USE
 

@@ -20,7 +20,7 @@ from weakfeedback.serve.sharing import moving
 if TYPE_CHECKING:
     from weakfeedback.serve.service import Service
 
-THREADS = 2  # for heavy steps
+THREADS = 2  # for whatever would stop the loop: heavy steps, snapshots and their texts, reports, compiling
 TOGETHER = 100  # snapshots in one transaction, at the end
 BACK_OFF = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to read the store again
 
