@@ -2,9 +2,10 @@
 
 Clients, instances and the server of the store share the cores of one machine, so the clock tells little. What counts is
 the CPU time of the busiest instance per decision with its feedback: where each instance has a core of its own, that is
-what bounds the decisions a second. Clients that know the owner of a learner ask it; others ask any instance; ours asks
-the first one, and the owner once it was told. There are 32 clients for each instance, unless told; the more, the more
-requests share a commit and a wake-up.
+what bounds the decisions a second. Clients that know the owner of a learner ask it; others have a connection to each
+instance and ask any, or have one, as behind a balancer of connections; ours asks the first instance, and the owner once
+it was told. There are 32 clients for each instance, unless told; the more, the more requests share a commit and a
+wake-up.
 """
 
 import asyncio
@@ -30,14 +31,15 @@ CLIENTS = 32  # of each instance
 GOAL = 1.6  # times the decisions of one instance, at least
 
 
-async def load(ports: dict[str, list[int]], clients: int, seconds: float) -> int:
-    """Decide and feed back with many connections, each learner at one of its ports; how often."""
+async def load(ports: dict[str, list[int]], clients: int, seconds: float, stay: bool = False) -> int:
+    """Decide and feed back, each learner at its ports; a client asks any, or one if they ``stay``; how often."""
     count, end, luck = 0, time.perf_counter() + seconds, random.Random(0)
 
     async def client(number: int) -> None:
         nonlocal count
         name = NAMES[number % len(NAMES)]
-        lines = [await asyncio.open_connection("127.0.0.1", port) for port in ports[name]]
+        chosen = [luck.choice(ports[name])] if stay else ports[name]
+        lines = [await asyncio.open_connection("127.0.0.1", port) for port in chosen]
         while time.perf_counter() < end:
             told = json.loads(await post(luck.choice(lines), f"{name}/decide", "{}"))
             outputs = json.dumps({"outputs": [1] * (told["stage"] + 1)})
@@ -120,7 +122,7 @@ def run(
         def play(seconds: float) -> int:
             if way == "ours":
                 return asyncio.run(load_ours(everywhere, clients, seconds))
-            return asyncio.run(load(ports, clients, seconds))
+            return asyncio.run(load(ports, clients, seconds, way == "one of them"))
 
         play(1.0)
         before, stored = [cpu_of(pid) for pid, _ in running], cpu_of_store(server)
@@ -137,6 +139,7 @@ def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
     clients = int(sys.argv[2]) if len(sys.argv) > 2 else CLIENTS
     ways = {"one": (1, "owner"), "two, the owner": (2, "owner"), "two, any of them": (2, "any")}
+    ways |= {"two, each at one": (2, "one of them")}
     ways |= {"one, our client": (1, "ours"), "two, our client": (2, "ours")}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
     with cluster() as server:
