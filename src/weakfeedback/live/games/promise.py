@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -238,9 +239,7 @@ class PromiseCounts(NamedTuple):
             *second, bets = state["second"]
             lasting = _amounts(bets, LOWER.size), _amounts(state["second_most"], UPPER.size)
             told = Second._make([*_amounts(second, len(Second._fields) - 2), *lasting])
-            groups = tuple(
-                (name, Share(*_amounts(row, len(Share._fields)))) for name, *row in state["groups"]
-            )
+            groups = tuple((name, _share(row)) for name, *row in state["groups"])
             sound = all(isinstance(name, (str, type(None))) for name, _ in groups)
             _amounts([state[name] for name in numbers], len(numbers))
         except (TypeError, ValueError):
@@ -250,12 +249,20 @@ class PromiseCounts(NamedTuple):
         return cls(groups, second=told, **{name: state[name] for name in numbers})
 
 
-def _amounts(values: Any, size: int) -> tuple[Any, ...]:
-    """Return so many numbers from 0 on, or raise ValueError."""
+def _amounts(values: Any, size: int, least: float = 0.0) -> tuple[Any, ...]:
+    """Return so many finite numbers from ``least`` on, or raise ValueError."""
     fits = isinstance(values, list) and len(values) == size
-    if not fits or not all(type(value) in (int, float) and 0 <= value < math.inf for value in values):
-        raise ValueError(f"{size} numbers from 0 on are missing")
+    if not fits or not all(type(value) in (int, float) and least <= value < math.inf for value in values):
+        raise ValueError(f"{size} numbers from {least:g} on are missing")
     return tuple(values)
+
+
+def _share(row: list[Any]) -> Share:
+    """Return the counts of a group, or raise ValueError.
+
+    ``alone`` may be below 0: one comparison by lot, with a reference cheaper than stated, stands for many requests.
+    """
+    return Share(*_amounts(row[:-1], len(Share._fields) - 1), *_amounts(row[-1:], 1, -sys.float_info.max))
 
 
 UNTOLD = object()  # in place of a label that was compared elsewhere
