@@ -121,6 +121,34 @@ async def test_a_router_that_answers_early_is_served_again(tmp_path):
         await play(call, 5)
 
 
+@pytest.mark.parametrize("background", [False, True])
+async def test_a_repeated_output_gets_its_answer_whichever_stages_were_called(tmp_path, background):
+    stages = {"stages": ["s", "m", "l"], "stage_costs": [1, 2, 20], "agree": 0.6, "background": background}
+    early = between = 0
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        await call("PUT", PLACE, {**STEPS, **stages})
+        for n in range(150):
+            if n == 140:
+                await call("PATCH", PLACE + "/costs", {"paused": True})  # only the reference is called
+            begun = (await call("POST", PLACE + "/begin", {})).data
+            stage, told = begun["stage"], []
+            while stage is not None:
+                body = {"output": "a", "stage": stage}
+                answer = (await call("POST", f"{PLACE}/decisions/{begun['id']}/tell", body)).data
+                told.append((body, answer))
+                stage = answer["stage"]
+                for body, answer in told:
+                    reply = await call("POST", f"{PLACE}/decisions/{begun['id']}/tell", body)
+                    expected = {**answer, "repeated": True} if stage is None else answer
+                    assert (reply.status, reply.data) == (200, expected)
+                    goes_out = answer["answer"] is not None and answer["stage"] is not None
+                    early, between = early + goes_out, between + (goes_out and len(told) == 2 and stage == 2)
+            last = {"output": "a"}  # without a stage the last one
+            reply = await call("POST", f"{PLACE}/decisions/{begun['id']}/tell", last)
+            assert reply.data == {**told[-1][1], "repeated": True}
+    assert (early > 0, between > 0) == (background, background)
+
+
 async def test_a_promise_is_paused_shadowed_and_turned_on_over_http(tmp_path):
     own: Any = Router(2, [1, 20], agree=0.9, seed=3, memory=64, names=NAMES)
     calls: list[tuple[str, ...]] = []

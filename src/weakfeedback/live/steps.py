@@ -100,9 +100,10 @@ class StepByStep(Part):
         told, open_round, asks = self._core.run(self._known, id)
         stages = [one.stage for one in told]
         if wanted in stages[:-1]:
-            return Step(id, stages[stages.index(wanted) + 1])
+            seen = asks[-1] if open_round is None else open_round
+            return Step(id, stages[stages.index(wanted) + 1], self._early(id, seen, wanted, output))
         if open_round is not None:
-            return Step(id, open_round.next, self._early(id, open_round, output))
+            return Step(id, open_round.next, self._early(id, open_round, stages[-1], output))
         last = alone(output)
         if not asks or asks[-1].told.content() != content:
             return Step(id, None, Answer(last.label, wanted, math.nan, (), id))  # type: ignore[arg-type]
@@ -119,9 +120,9 @@ class StepByStep(Part):
         promised = self.promised
         return promised is not None and promised.background and is_open(chance)
 
-    def _early(self, id: int, seen: Progress, output: Any) -> Answer | None:
-        """Return the answer that goes out before it is compared."""
-        if not self._goes_out_early(seen.chance) or seen.told[-1].stage != seen.first:
+    def _early(self, id: int, seen: Progress | Ask, stage: int | None, output: Any) -> Answer | None:
+        """Return the answer that goes out before it is compared, if it is the output of this stage."""
+        if not self._goes_out_early(seen.chance) or stage != seen.first:
             return None
         last = alone(output)
         cost = self._core.terms.prices[seen.first] if last.cost is None else last.cost

@@ -136,8 +136,11 @@ class Kind:
 
     def answering(self, body: dict[str, Any]) -> int:
         """Return the stage that answers, from the event of the last output of a round."""
-        early = getattr(self.config, "background", False) and 0.0 < body.get("chance", 1.0) < 1.0
-        return int(body["first"] if early else body["stage"])
+        return int(body["first"] if self.answers_early(body) else body["stage"])
+
+    def answers_early(self, body: dict[str, Any]) -> bool:
+        """Whether the answer of a round goes out before it is compared, from the event of one of its outputs."""
+        return bool(getattr(self.config, "background", False)) and 0.0 < body.get("chance", 1.0) < 1.0
 
     def waits(self, body: dict[str, Any]) -> bool:
         """Whether a decision waits for feedback."""

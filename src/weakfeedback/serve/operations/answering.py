@@ -204,14 +204,16 @@ async def _find_told(
         raise Problem(code, f"decision {id} has ended at {moment(end.at)}; nothing is learned from it")
     # all that happened meanwhile is read, too
     told = await service.steps.look(lambda store: _tells(store, learner.id, id, end.seq), slow=True)
-    stage = len(told) - 1 if given.stage is None else given.stage
+    bodies = {event.body["stage"]: event.body for event in told}  # in the order of the calls
+    stage = next(reversed(bodies), None) if given.stage is None else given.stage
     kind: Any = learner.kind
-    if not 0 <= stage < len(told) or not same_output(kind.output(given), told[stage].body):
+    if stage not in bodies or not same_output(kind.output(given), bodies[stage]):
         learner.note_refused("conflict")
         raise Problem("conflict", f"decision {id} has ended, and was told something else")
     learner.note_refused("duplicate")
-    after = told[stage].body["next"]
-    return after, stage if after is None else None
+    body = bodies[stage]
+    goes_out = stage == body["first"] if kind.answers_early(body) else body["next"] is None
+    return body["next"], stage if goes_out else None
 
 
 def _tells(store: Store, learner: int, id: int, last: int) -> list[Event]:
