@@ -1,6 +1,6 @@
 """A promise that is saved can be loaded, and goes on as it would have."""
 
-from weakfeedback import Cascade, Costed, Scored
+from weakfeedback import Cascade, Costed, Router, Scored
 
 
 def test_a_reference_that_costs_less_than_stated_can_be_loaded_again():
@@ -16,3 +16,35 @@ def test_a_reference_that_costs_less_than_stated_can_be_loaded_again():
     again = Cascade.from_state(cascade.state())
     assert again.state() == cascade.state()
     assert str(again.report()) == str(cascade.report())
+
+
+def test_an_open_round_whose_first_stage_has_failed_goes_on_the_same():
+    asked = 0  # of another cheap stage after the first one has failed
+    for seed in range(4):
+        cascade = Cascade(3, [2, 1, 20], agree=0.6, seed=seed, memory=64)
+        for _ in range(150):
+            step = cascade.begin()
+            while step.stage is not None:
+                step = cascade.tell(step.id, "a")
+        for _ in range(30):
+            step = cascade.begin()
+            output = "a" if step.stage == 2 else RuntimeError("down")
+            while step.stage is not None:
+                copy, id = Cascade.from_state(cascade.state()), step.id
+                assert copy.state() == cascade.state()
+                step = cascade.tell(id, output)
+                assert copy.tell(id, output).stage == step.stage
+                assert copy.state() == cascade.state()
+                output, asked = "b", asked + (step.stage == 0)
+    assert asked > 0
+
+
+def test_a_router_whose_coin_was_certain_goes_on_the_same():
+    router = Router(3, [1, 2, 20], agree=0.9, sure=True, seed=0, memory=64)
+    for _ in range(100):
+        decision = router.decide()
+        copy = Router.from_state(router.state())
+        if len(decision.call) > 1:
+            for one in (router, copy):
+                one.feedback(decision.id, ["a"] * len(decision.call))
+        assert copy.state() == router.state()

@@ -190,6 +190,8 @@ class Progress(NamedTuple):
             for place, one in enumerate(self.told)
         ]
         found = {"told": told, "stopped": self.stopped, **self.coin(), **self.context()}
+        if any(one.stage == self.first and one.number == NOT_CALLED for one in self.told):
+            found["first"] = self.first  # its coin was certain then, and it must not be called again
         return found if self.next in (None, len(self.told)) else {**found, "next": self.next}
 
 

@@ -194,7 +194,8 @@ class PromisedRouterGame(Promising, RouterGame):
             numbers[stage] = PASSING + stage
             stage = int(self.ask(stage, freeze(numbers.copy()), self._no_scores, rng))
         fields = self.driver.fields()
-        first, chance = int(fields["first"]), float(fields["chance"])
+        chance = float(fields["chance"])
+        first = NOT_CALLED if chance == 1.0 else int(fields["first"])  # as events and states hold it
         early = self.policy.background and is_open(chance)  # its answer goes out before it is compared
         return Called(tuple(sorted(called, key=lambda k: (early and k == first, k))), group, first, chance)
 
