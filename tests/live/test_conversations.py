@@ -85,6 +85,17 @@ def test_they_survive_a_restart_with_and_without_a_snapshot(tmp_path, kind):
         assert told.answer >= last
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_open_first_turn_goes_on_from_a_state(kind):
+    router = Router(2, prices=[1, 20], **KINDS[kind])
+    turn = router.decide(conversation="a")
+    copy = Router.from_state(router.state())
+    assert copy.state() == router.state()
+    for one in (router, copy):
+        one.feedback(turn.id, ["a", "a"])
+    assert copy.state() == router.state()
+
+
 def test_memory_is_bounded_and_forgets(monkeypatch):
     monkeypatch.setattr(talks, "MOST", 3)
     known = Talks()

@@ -147,7 +147,9 @@ class ContextRouterGame(RouterGame):
         if len(groups) != len(self.names):
             raise ValueError(f"groups must be {len(self.names)} numbers, got {short(body['groups'])}")
         request = self.request_of(body["context"], body.get("prices"))
-        return ContextCall.of(self._models(body["call"]), self._models(body["own"]), groups, request)
+        found = ContextCall.of(self._models(body["call"]), self._models(body["own"]), groups, request)
+        found.said = turn_in(body)
+        return found
 
     def encode(self, decided: ContextCall) -> Any:  # type: ignore[override]
         return self.opened(decided)
