@@ -592,6 +592,7 @@ class _Asked:
     ) -> Asking[None]:
         """Promise something else from the next request on: a share, money a request, or another reference.
 
+        Another reference cancels open rounds that have called that one already.
         ``shadow``: the reference answers everything, and the report says what would have been; ``paused``: it answers
         everything, and nothing is learned; False turns either off. ``self_check`` begins or ends second calls of it.
         """

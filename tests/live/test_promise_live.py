@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.live import inside
 
-from weakfeedback import Cascade, Costed, FeedbackConflict, Router, Scored, StateError
+from weakfeedback import Cascade, Costed, FeedbackConflict, Router, Scored, StateError, UnknownDecision
 from weakfeedback.adaptive import Promise
 from weakfeedback.adaptive.policies import promise as module
 from weakfeedback.live.games import promise as constants
@@ -481,6 +481,25 @@ def test_a_reference_replaced_while_a_comparison_is_under_way_counts_it_as_diffe
         step = live.tell(compared, "a")
     assert live.policy.held.sum() == 0.0
     books(live)
+
+
+def test_a_round_that_has_called_the_new_reference_is_cancelled(tmp_path):
+    """It could go on only by calling it once more."""
+    with Cascade.open(tmp_path / "j.db", 3, [1, 5, 20], agree=0.9, seed=0) as live:
+        over, other = live.begin(), live.begin()
+        assert live.tell(over.id, "a").stage == 1
+        live.promise(agree=0.8)
+        assert live.pending == [over.id, other.id]
+        live.promise(reference=0)
+        assert live.pending == [other.id]
+        with pytest.raises(UnknownDecision, match="cancelled"):
+            live.tell(over.id, "a", 1)
+        state = live.state()
+    with contextlib.closing(sqlite3.connect(tmp_path / "j.db")) as store, store:
+        store.execute("delete from snapshot")
+    with Cascade.open(tmp_path / "j.db", 3) as live:
+        assert live.state()["core"]["ledger"] == state["core"]["ledger"]
+        assert live.tell(other.id, "a").answer.label == "a"
 
 
 def drawn(live):

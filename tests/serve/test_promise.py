@@ -149,6 +149,18 @@ async def test_a_repeated_output_gets_its_answer_whichever_stages_were_called(tm
     assert (early > 0, between > 0) == (background, background)
 
 
+async def test_an_output_for_a_round_that_another_reference_has_ended_is_refused(tmp_path):
+    async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+        await call("PUT", PLACE, {**STEPS, "stages": ["s", "m", "l"], "stage_costs": [1, 5, 20]})
+        assert (await call("POST", PLACE + "/begin", {})).data["stage"] == 0
+        place = PLACE + "/decisions/1/tell"
+        assert (await call("POST", place, {"output": "a", "stage": 0})).data["stage"] == 1
+        assert (await call("PATCH", PLACE + "/costs", {"reference": "s"})).status == 200
+        for stage in (0, 1):
+            late = await call("POST", place, {"output": "a", "stage": stage})
+            assert (late.status, late.data["code"]) == (410, "cancelled")
+
+
 async def test_a_promise_is_paused_shadowed_and_turned_on_over_http(tmp_path):
     own: Any = Router(2, [1, 20], agree=0.9, seed=3, memory=64, names=NAMES)
     calls: list[tuple[str, ...]] = []

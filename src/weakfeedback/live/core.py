@@ -734,11 +734,14 @@ class Core:
             change.rows = (self.sink.prepare(kind, None, altered.body),)
         return altered.body
 
-    def alter_anew(self, kind: str, body: dict[str, Any], reason: str, taken: Any = lambda _: None) -> None:
-        """Alter after open decisions were cancelled; ``taken`` is told the first id from then on."""
+    def alter_anew(
+        self, kind: str, body: dict[str, Any], reason: str, taken: Any = lambda _: None, which: Any = None
+    ) -> None:
+        """Alter after open decisions, all or those of ``which``, were cancelled; tell ``taken`` the next id."""
 
         def work() -> None:
-            self._close(list(self.ledger.waiting), 0.0, reason=reason)
+            over = [id for id, one in self.ledger.waiting.items() if which is None or which(one)]
+            self._close(over, 0.0, reason=reason)
             self._alter(kind, body)
             taken(self.ledger.next)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -161,10 +161,11 @@ class Promises(Part):
 
         What was earned and spent before stays. ``budget`` takes the place of ``agree`` and ``error_cost``, and each of
         these that of ``budget``. After a change of the reference the comparisons with the old one are dropped, and it
-        answers everything until some are made with the new one. ``shadow`` lets the reference answer everything while
-        the report says what would have been, or (False) turns the promise on; open decisions are cancelled. ``paused``
-        lets it answer everything, and nothing is learned, until it is False again. ``self_check`` begins or ends second
-        calls of the reference. With a journal this is an event.
+        answers everything until some are made with the new one; open rounds that have called the new one already are
+        cancelled. ``shadow`` lets the reference answer everything while the report says what would have been, or
+        (False) turns the promise on; open decisions are cancelled. ``paused`` lets it answer everything, and nothing is
+        learned, until it is False again. ``self_check`` begins or ends second calls of the reference. With a journal
+        this is an event.
         """
         promised = self._keeps("promise")
         size = len(self._stages)
@@ -192,8 +193,15 @@ class Promises(Part):
         if "shadow" in body:
             self._core.alter_anew("promise", body, "shadow mode")
             self._wait()
+        elif chosen is not None and chosen != promised.reference:
+            self._core.alter_anew("promise", body, "another reference", which=self._has_called(chosen))
+            self._wait()
         elif not same:
             self._alter("promise", body)
+
+    def _has_called(self, stage: int) -> Callable[[Any], bool]:
+        """Return what tells the rounds that have called a stage: with that as their reference they could not end."""
+        return lambda seen: self._game.stepwise and any(one.stage == stage for one in seen.told)
 
     def forfeit(self) -> None:
         """Give up the allowance: of a copy nobody knows how much of it was used up since it was made.
