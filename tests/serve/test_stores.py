@@ -12,6 +12,7 @@ from tests.rig.histories import tell_through
 
 from weakfeedback.cli import serve_stores as stores
 from weakfeedback.cli.output import Stop
+from weakfeedback.contextual.features import QuadraticFeatures
 from weakfeedback.journal import Event, open_store
 from weakfeedback.journal.recover import differences
 from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
@@ -218,6 +219,27 @@ def test_journals_of_live_objects_are_sound(tmp_path):
         assert len(lines) == 1, (name, lines)
         assert lines[0].startswith("main: "), name
         assert lines[0].endswith("2 snapshots: every decision made again, all states the same"), (name, lines)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"metric": lambda one, other: min(abs(one - other), 1.0)},
+        {"features": lambda rows: rows},
+        {"features": QuadraticFeatures(1.0)},
+        {"loss": "squared", "scale": 1.0},
+        {"compare": lambda one, other: one == other, "combine": max},
+    ],
+    ids=lambda given: " ".join(given),
+)
+def test_journals_of_cascades_with_contexts_and_functions_are_sound(given, tmp_path):
+    path = tmp_path / "c.db"
+    with ContextualCascade.open(path, 2, stage_costs=[1, 20], error_cost=100, **given) as cascade:
+        decision = cascade.decide([0.5, 0.25])
+        cascade.feedback(decision.id, [0.5] * (decision.arm + 1))
+    with open_store(path, read_only=True) as store:
+        (line,) = (str(found) for found in check_store(store))
+    assert line.endswith("every decision made again, all states the same")
 
 
 def test_an_empty_store_and_an_empty_learner_are_sound(place):

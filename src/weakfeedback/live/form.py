@@ -35,6 +35,13 @@ class Argument:
     priced: bool = False  # a difference in ``open`` means new prices
     promised: bool = False  # and here another promise
     check: Callable[[Any, dict[str, Any], str], None] | None = None  # given value, state, where
+    told: Callable[[dict[str, Any]], bool] | None = None  # whether it was given, where that is not body[name]
+
+    def was_given(self, body: dict[str, Any]) -> bool:
+        """Return whether a state was made with this function, which it does not hold."""
+        if self.told is not None:
+            return self.told(body)
+        return self.role == "given" and body.get(self.name) is True
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +135,8 @@ def check_code(form: Form, body: dict[str, Any], code: dict[str, Any], where: st
     for one in form.arguments:
         if one.check is not None:
             one.check(code[one.name], body, where)
-        if one.role == "given" and (code[one.name] is not None) != body[one.name]:
-            was = "with" if body[one.name] else "without"
+        if one.role == "given" and (code[one.name] is not None) != one.was_given(body):
+            was = "with" if one.was_given(body) else "without"
             raise ValueError(f"{one.name} must be given if and only if it was: {where} was saved {was} it")
 
 

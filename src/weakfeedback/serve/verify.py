@@ -15,8 +15,6 @@ from weakfeedback.live.storage import StateError
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.recover import other_version
 
-FUNCTIONS = ("combine", "compare", "metric", "label")
-
 
 def check_store(store: Store) -> Iterator[Checked | str]:
     """Yield the result for each learner, then one line for each other problem of the store."""
@@ -62,8 +60,8 @@ def _kind(name: str) -> Any:
 
 def _code(body: dict[str, Any]) -> dict[str, Any]:
     """Return stand-ins for the object's functions: they are never called here, as their results are in the log."""
-    known = {one.name for one in _kind(body["kind"]).form.arguments if one.role != "data"}
-    return {name: _never for name in FUNCTIONS if name in known and body["state"].get(name) is True}
+    arguments = _kind(body["kind"]).form.arguments
+    return {one.name: _never for one in arguments if one.was_given(body["state"])}
 
 
 def _never(*_: Any) -> Any:

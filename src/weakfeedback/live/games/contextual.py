@@ -46,7 +46,7 @@ def _check_map(given: Any, body: dict[str, Any], where: str) -> None:
             raise ValueError(
                 f"features must have the bound {form['bound']:g}, as in {where}, or be left out, got {brief(given)}"
             )
-    elif (given is not None) != isinstance(form, str):
+    elif (given is not None) != _has_own_map(body):
         raise ValueError(f"features must be given if and only if it was a map of your own: see {where}")
 
 
@@ -55,10 +55,12 @@ def _map_in(body: dict[str, Any]) -> QuadraticFeatures | None:
     return quadratic(form) if isinstance(form, dict) else None
 
 
-def _check_metric(given: Any, body: dict[str, Any], where: str) -> None:
-    told = body.get("numbers")
-    if (given is not None) != (told is not None and told.get("loss") is None):
-        raise ValueError(f"metric must be given if and only if it was: see {where}")
+def _has_own_map(body: dict[str, Any]) -> bool:
+    return isinstance(body["contexts"].get("map"), str)
+
+
+def _has_metric(body: dict[str, Any]) -> bool:
+    return "numbers" in body and body["numbers"].get("loss") is None
 
 
 class ContextualGame(Staged, Plain):
@@ -71,8 +73,8 @@ class ContextualGame(Staged, Plain):
     form = Form(
         (
             *stage_arguments(),
-            Argument("metric", "code", check=_check_metric),
-            Argument("features", "code", read=_map_in, check=_check_map),
+            Argument("metric", "given", told=_has_metric),
+            Argument("features", "code", read=_map_in, check=_check_map, told=_has_own_map),
             Argument("keep", "data", (int, type(None))),
         ),
         {"contexts": (dict,)},
