@@ -243,6 +243,19 @@ def test_the_next_200_requests_after_a_removal_cost_at_most_2_percent_more(name)
                 assert np.mean(after) <= 1.02 * np.mean(before), (reference, gone)
 
 
+def test_a_new_model_that_fails_is_named_and_others_answer(caplog):
+    def down(_):
+        raise RuntimeError("down")
+
+    router = Router([down, above(4)], prices=[1, 20], agree=0.9, names=["small", "large"], seed=0)
+    assert router(0).label is False
+    router.add_model(down, price=0.5, name="tiny")
+    router.add_model(down, price=3, name="third")
+    assert [router(x).label for x in range(8)] == [above(4)(x) for x in range(8)]
+    said = [record.message.split()[0] for record in caplog.records]
+    assert sorted(said) == ["small", "third", "tiny"]  # each once
+
+
 def test_after_a_removal_the_rounds_ahead_begin_again_and_after_an_addition_they_do_not():
     router = Router(3, prices=[1, 5, 20], error_cost=100)
     router.warm_start([[0, 0, 0]] * 100)

@@ -122,11 +122,12 @@ class Changing(Part):
             before = (self._since, self._stages, earlier.prices)
             self._former = (*self._former, before)[-FORMER:]
             self._since = first
+            self._use(words)
+            self._failed = frozenset(kept.index(was) for was in self._failed if was in kept)
             self._stages = stages
 
         earlier: RouterTerms = self._core.terms
         self._core.alter_anew("models", body, "other models", taken)
-        self._words = words
         self._unready = elsewhere_or_async(stages)
         self._wait()
 

@@ -83,8 +83,11 @@ class Live:
         """
         size, noun = self._size, self._words.noun
         currency, known = currency_of(currency), self._words
-        self._words = Words(noun, names_of(names, size, noun) or known.names, currency or known.currency)
-        self._game.words = self._words
+        self._use(Words(noun, names_of(names, size, noun) or known.names, currency or known.currency))
+
+    def _use(self, words: Words) -> None:
+        """Use these words here and in the game."""
+        self._words = self._game.words = words
 
     # -- what can be seen
 
