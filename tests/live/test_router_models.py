@@ -256,6 +256,34 @@ def test_a_new_model_that_fails_is_named_and_others_answer(caplog):
     assert sorted(said) == ["small", "third", "tiny"]  # each once
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_models_that_have_changed_are_opened_again_with_their_names_or_without(kind, tmp_path):
+    path, models = tmp_path / "r.db", {"prices": [1, 20], "names": ["small", "large"]}
+    with Router.open(path, 2, every=1000, **models, **KINDS[kind]) as router:
+        router.add_model(price=5, name="medium")
+    with closing(sqlite3.connect(path)) as store, store:
+        store.execute("delete from snapshot")
+    with pytest.raises(ValueError, match=r"^models must be 3, as the journal says, got 2$"):
+        Router.open(path, 2)
+    with Router.open(path) as router:  # models that are left out run elsewhere
+        assert "large" not in str(router.report())
+        assert router.prices == [1, 5, 20]
+    names = ["small", "medium", "large"]
+    with Router.open(path, 3, names=names) as router:
+        router.remove_model("small")
+        assert [name in str(router.report()) for name in names] == [False, kind != "promise", True]
+
+
+def test_a_reference_is_given_by_its_name_after_models_have_changed(tmp_path):
+    path, asked = tmp_path / "r.db", {"agree": 0.9, "reference": "large"}
+    with Router.open(path, 2, [1, 20], names=["small", "large"], **asked) as router:
+        router.add_model(price=5, name="medium")
+    for names in (["small", "medium", "large"], None):
+        given = {} if names is None else {"names": names, **asked}
+        with Router.open(path, 3, [1, 5, 20], **given) as router:
+            assert router.promised.reference == 2
+
+
 def test_after_a_removal_the_rounds_ahead_begin_again_and_after_an_addition_they_do_not():
     router = Router(3, prices=[1, 5, 20], error_cost=100)
     router.warm_start([[0, 0, 0]] * 100)

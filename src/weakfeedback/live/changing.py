@@ -170,11 +170,14 @@ class Changing(Part):
         return make_models(targets, self._game.timeout)
 
     def seat(self, models: Any) -> None:
-        """Call these models: the number of them may have changed since the journal began that this was read from."""
-        stages = make_models(models, self._game.timeout)
+        """Call these models, None: elsewhere; their number may have changed since the journal that was read began."""
+        stages = make_models(self._size if models is None else models, self._game.timeout)
         if len(stages) != self._size:
-            raise ValueError(f"models must be {len(self._stages)}, as the journal says, got {len(stages)}")
+            raise ValueError(f"models must be {self._size}, as the journal says, got {len(stages)}")
         self._stages, self._unready, self._failed = stages, elsewhere_or_async(stages), frozenset[int]()
+        promised = self._core.terms.promise  # the names of the beginning may be those of other models
+        names = None if promised is None else promised.names
+        self._use(Words(self._words.noun, names, self._words.currency))
 
     # -- rounds that were under way
 

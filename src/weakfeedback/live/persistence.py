@@ -287,7 +287,7 @@ def _recover(
         warn_caller(words)
     live = found.fold.live
     if hasattr(cls, "seat"):
-        live.seat(given["models"])
+        live.seat(given.get("models"))
     _check_made_for(given.get("policy"), given, live)
     return live
 
@@ -313,6 +313,8 @@ def _resume(live: Any, given: dict[str, Any]) -> None:
         # After a power loss the journal may lack the last decisions, whose ids may already be in use.
         core.skip(core.ledger.next + (core.every if core.every > 1 else 0), journal.every)
         journal.wait()
+    if given.get("names") is not None:  # the reference may be one of them
+        live.speak(given["names"])
     changes: list[Callable[[], None]] = []
     stated = live._stated_prices() if any(one.priced for one in core.game.form.arguments) else None
     wanted = None if stated is None else _prices(core.game.form, given, *stated)
@@ -329,8 +331,6 @@ def _resume(live: Any, given: dict[str, Any]) -> None:
         changes.reverse()  # before it costs nothing, another reference takes its place
     for change in changes:
         change()
-    if given.get("names") is not None:
-        live.speak(given["names"])
     if journal.pending_ttl is not None:
         journal.expire(journal.pending_ttl)
 

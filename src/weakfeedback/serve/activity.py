@@ -128,7 +128,8 @@ class Activity:
         self._count_stop(row, stage)
         called = body.get("call")
         if called is not None:  # a router spends its money with the decision
-            self._pay(row, total(self.costs[k] for k in called), self.costs[self.baseline])
+            costs = body.get("prices", self.costs)  # a request may have its own
+            self._pay(row, total(costs[k] for k in called), costs[self.baseline])
             if len(called) == 1:  # nothing to compare, nothing to wait for
                 self._remember(event, stage, called, "done")
                 return
