@@ -126,6 +126,19 @@ def test_a_router_pays_when_it_decides(tmp_path):
     assert len(watch.open) == report.pending
 
 
+@pytest.mark.parametrize("more", [{"error_cost": 100}, {"agree": 0.9}])
+def test_a_router_pays_what_the_request_costs(more, tmp_path):
+    with Router.open(tmp_path / "r.db", 2, [1, 20], seed=1, **more) as live:
+        for n in range(60):
+            decision = live.decide(prices=[0.1, 2 + n % 3] if n % 2 else None)
+            if len(decision.call) > 1:
+                live.feedback(decision.id, ["x"] * len(decision.call))
+        counts = live.core.counts
+    watch = folded(Activity("router", ["a", "b"], [1, 20]), events_of(tmp_path / "r.db"))
+    assert [watch.spent, total(watch, "spent")] == pytest.approx([counts.spent] * 2)
+    assert [watch.saved, total(watch, "saved")] == pytest.approx([counts.alone - counts.spent] * 2)
+
+
 def test_pairs_of_early_answers_are_counted_like_all_others(tmp_path):
     options = {"agree": 0.9, "background": True, "memory": 64, "seed": 1}
     with Router.open(tmp_path / "r.db", 3, [1, 3, 20], **options) as live:
