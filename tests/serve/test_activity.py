@@ -139,6 +139,22 @@ def test_a_router_pays_what_the_request_costs(more, tmp_path):
     assert [watch.saved, total(watch, "saved")] == pytest.approx([counts.alone - counts.spent] * 2)
 
 
+@pytest.mark.parametrize("more", [{"error_cost": 100}, {"agree": 0.9}])
+def test_what_is_saved_is_against_the_model_that_is_the_alternative_now(more, tmp_path):
+    with Router.open(tmp_path / "r.db", 2, [1, 20], names=["s", "l"], seed=1, **more) as live:
+        for n in range(60):
+            if n == 20:
+                live.add_model(price=100, name="huge")
+            if n == 40:
+                live.remove_model("s")
+            decision = live.decide()
+            if len(decision.call) > 1:
+                live.feedback(decision.id, ["x"] * len(decision.call))
+        counts = live.core.counts
+    watch = folded(Activity("router", ["s", "l"], [1, 20]), events_of(tmp_path / "r.db"))
+    assert (watch.spent, watch.saved) == pytest.approx((counts.spent, counts.alone - counts.spent))
+
+
 def test_pairs_of_early_answers_are_counted_like_all_others(tmp_path):
     options = {"agree": 0.9, "background": True, "memory": 64, "seed": 1}
     with Router.open(tmp_path / "r.db", 3, [1, 3, 20], **options) as live:

@@ -240,7 +240,7 @@ class Activity:
         place = {was: k for k, was in enumerate(kept) if was >= 0}
         state = self.state()
         names = event.body.get("names") or [str(k) for k in range(len(kept))]
-        baseline = event.body.get("reference", place.get(self.baseline, len(kept) - 1))
+        baseline = event.body.get("reference", len(kept) - 1)  # without a promise the last one of now
         state |= {"names": names, "costs": prices, "baseline": baseline, "open": [], "recent": []}
         state["series"]["columns"] = [_moved(name, place) for name in state["series"]["columns"]]
         state["stops"] = [state["stops"][was] if was >= 0 else 0 for was in kept]
