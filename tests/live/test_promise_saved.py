@@ -1,5 +1,7 @@
 """A promise that is saved can be loaded, and goes on as it would have."""
 
+import pytest
+
 from weakfeedback import Cascade, Costed, Router, Scored
 
 
@@ -48,3 +50,42 @@ def test_a_router_whose_coin_was_certain_goes_on_the_same():
             for one in (router, copy):
                 one.feedback(decision.id, ["a"] * len(decision.call))
         assert copy.state() == router.state()
+
+
+@pytest.mark.parametrize("made", [Cascade, Router])
+def test_huge_prices_are_refused_where_they_are_given(made):
+    argument = "stage_costs" if made is Cascade else "prices"
+    told = rf"^{argument} must be at most 1e\+300 with a promise, got \[1.0, 1.5e\+308\]$"
+    with pytest.raises(ValueError, match=told):
+        made(2, [1, 1.5e308], agree=0.9)
+    live = made(2, [1, 20], agree=0.9)
+    with pytest.raises(ValueError, match=told):
+        live.recost([1, 1.5e308])
+    if made is Router:
+        with pytest.raises(ValueError, match=told):
+            live.decide(prices=[1, 1.5e308])
+        with pytest.raises(ValueError, match=told):
+            live.replace_model(1, price=1.5e308)
+    live = made(2, [1, 1e300], agree=0.9)
+    live.recost([1, 20])
+    assert made.from_state(live.state()).state() == live.state()
+
+
+def test_sums_of_huge_costs_stay_finite(tmp_path):
+    with Cascade.open(tmp_path / "j.db", 2, [1, 20], agree=0.9, seed=0, self_check=True) as cascade:
+        for _ in range(60):
+            step = cascade.begin()
+            while step.stage is not None:
+                step = cascade.tell(step.id, "a")
+            if cascade.checks_again(step.id):
+                cascade.check_again(step.id, Costed("a", 1e308), 1.0)
+        assert cascade.core.counts.promise.second.calls > 1
+        dear = Costed("a", 1.5e308)  # of a comparison by lot, which stands for others
+        while cascade.core.counts.spent < 1e308:
+            step = cascade.begin()
+            while step.stage is not None:
+                step = cascade.tell(step.id, dear if cascade.policy.open.any() else "a")
+        state, report = cascade.state(), str(cascade.report())
+        assert Cascade.from_state(state).state() == state
+    with Cascade.open(tmp_path / "j.db", 2) as cascade:
+        assert str(cascade.report()) == report

@@ -37,6 +37,7 @@ from weakfeedback.words import Words, names_of
 
 POLICY = "Promise"
 BEFORE, NO_LABEL = 1, 12  # of the policy: the form before the call, and a label that is no feature
+DEAREST = 1e300  # price: the sums of 100 million stay finite
 UNSURE = "sure needs agree, the share that is to be sure; a budget cannot take its place"
 SHADOWED = "background must be left out with shadow, where the reference always answers"
 MEANINGS = (
@@ -81,8 +82,15 @@ def promise_of(
     return Promised(agree, budget, error_cost, reference, names=known, **chosen)
 
 
+def check_prices(argument: str, costs: Sequence[float]) -> None:
+    """Reject prices whose sums might become infinite."""
+    if max(costs) > DEAREST:
+        raise ValueError(f"{argument} must be at most {DEAREST:g} with a promise, got {brief(list(costs))}")
+
+
 def check_reference(argument: str, costs: Sequence[float], reference: int, words: Words) -> None:
-    """Reject a reference that costs nothing: what is promised then could not be loaded again."""
+    """Reject a reference that costs nothing, as what is promised then could not be loaded again, and huge prices."""
+    check_prices(argument, costs)
     if costs[reference] <= 0.0:
         called = words.one(reference)
         raise ValueError(f"{argument} must be above 0 for the reference, {called}, got {brief(list(costs))}")

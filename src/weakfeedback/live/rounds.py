@@ -367,7 +367,7 @@ class Rounds:
     def _check_reference(
         self, prices: Sequence[float], reference: int | None = None, words: Words | None = None
     ) -> None:
-        """Reject what would leave a promise with a reference that costs nothing."""
+        """Reject prices, or a reference, with which a promise cannot go on."""
         promised, argument = self._core.terms.promise, str(self._core.game.form.counted)
         if promised is not None:
             chosen = promised.reference if reference is None else reference

@@ -40,7 +40,14 @@ from weakfeedback.live.games.router import RouterAnswer, RouterCounts, RouterGam
 from weakfeedback.live.live import Live
 from weakfeedback.live.looks import Looks, belief_words, looks_words, refuse_context, yield_reports
 from weakfeedback.live.numbers import check_metric
-from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
+from weakfeedback.live.promise import (
+    POLICY,
+    Promises,
+    check_prices,
+    is_promised,
+    promise_of,
+    refuse_unpromised,
+)
 from weakfeedback.live.promise_report import PromiseCertificate, router_explanation
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.router_report import RouterReport, explanation, make_router_report
@@ -352,6 +359,8 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         paid = None if layered else self._game.prices_of(prices)
         if paid is not None and not self._game.prices_requests:
             raise Refused(f"prices of a request are not for {self._label}")
+        if paid is not None and self.promised is not None:
+            check_prices("prices", paid)
         if conversation is None:
             if switching is not None:
                 raise ValueError("switching goes with conversation, which is left out")

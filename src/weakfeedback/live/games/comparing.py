@@ -23,8 +23,8 @@ Difference = tuple[np.ndarray | None, np.ndarray | None]  # which pairs differ, 
 
 
 def finite(amount: float) -> float:
-    """Return an amount, the largest float for one that is infinite: a sum must not be."""
-    return min(amount, sys.float_info.max)
+    """Return an amount, the largest float of its sign for one that is infinite: a sum must not be."""
+    return max(-sys.float_info.max, min(amount, sys.float_info.max))
 
 
 def pairs_body(differ: np.ndarray | None, far: np.ndarray | None, content: Content) -> dict[str, Any]:

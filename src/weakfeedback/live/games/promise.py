@@ -17,6 +17,7 @@ from weakfeedback.live.driver import Interpreted
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import Altered
+from weakfeedback.live.games.comparing import finite
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief, integer
 
@@ -105,7 +106,7 @@ class Share(NamedTuple):
 
     def plus(self, other: Share) -> Share:
         """Return the sums."""
-        return Share._make(one + more for one, more in zip(self, other))
+        return Share._make(finite(one + more) for one, more in zip(self, other))
 
 
 class Second(NamedTuple):
@@ -132,9 +133,8 @@ class Second(NamedTuple):
             lost = -np.expm1(-upper) / (pi * rho) if background else np.expm1(upper) * w
             bets = tuple((np.array(bets) + np.log1p(won)).tolist())
             caps = tuple((np.array(caps) - np.log1p(-lost)).tolist())
-        return Second(
-            self.calls + 1, self.differed + differs, self.share + w * differs, self.spent + cost, bets, caps
-        )
+        share, spent = self.share + w * differs, finite(self.spent + cost)
+        return Second(self.calls + 1, self.differed + differs, share, spent, bets, caps)
 
     def at_least(self) -> float:
         """Return how often it would have differed from itself at least, at all times at once, with 95 %."""
