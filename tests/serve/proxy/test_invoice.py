@@ -15,9 +15,10 @@ from tests.rig.upstreams import MODELS, Running, calling, learner, stage, world
 from tests.serve.proxy.test_service import SECRET, chatting, command
 from tests.serve.test_page import paged, text_of
 
+from weakfeedback.serve.auth import Auth, Token
 from weakfeedback.serve.invoice import PURPOSES, Invoice
 from weakfeedback.serve.page.money import MINUS, added_up, sums_of
-from weakfeedback.serve.proxy.fake import FakeModel
+from weakfeedback.serve.proxy.fake import FakeModel, FakeModels
 
 PRICES = {"small-7b": (2.0, 50.0), "medium-2": (10.0, 1000.0), "large-5": (40.0, 7500.0)}
 NAMES = {"small-7b": "small", "medium-2": "medium", "large-5": "large"}
@@ -320,3 +321,48 @@ def test_the_printed_invoice_adds_up_and_fits_into_80_columns(money):
     told = [float(row.split()[-1].replace(",", "")) for row in rows[1:]]
     assert sum(told[:3]) == pytest.approx(told[3], rel=1e-9)
     assert told[3] == pytest.approx(sum(money), rel=0.005)
+
+
+JUDGE = {"type": "judge", "upstream": "fake", "model": "judge", "price": {"input": 1e6, "output": 0.0}}
+
+
+class Judged(FakeModels):
+    """Models that never say the same, and a judge that reports ``claimed`` tokens for every question."""
+
+    def __init__(self, models, **more):
+        super().__init__(models, **more)
+        self.claimed, self.asked = 7, 0
+
+    def completion(self, name, body):
+        made = FakeModels.completion(self, name, body)
+        if name == "judge":
+            self.asked += 1
+            made["usage"] = {"prompt_tokens": self.claimed, "completion_tokens": 0}
+        return made
+
+
+@pytest.mark.parametrize("said", ["yes", "perhaps"])
+@pytest.mark.parametrize("mode", ["router", "adaptive"])
+async def test_a_judge_is_billed_whoever_asks_it_and_whatever_it_says(tmp_path, mode, said):
+    models = {name: FakeModel(name) for name in (*MODELS, "judge")}
+    fake = Judged(models, say=lambda model, _: said if model == "judge" else f"{model} says")
+    table = priced(kind=mode, compare=JUDGE, error_cost=2.0, seed=1)
+    auth = Auth([Token.of("shop", SECRET, "use")])
+    async with chatting(tmp_path / "s.db", table, fake, auth) as chat:
+        for k in range(4):
+            await chat.ask(f"What is {k} * 7?", authorization=f"Bearer {SECRET}")
+        asked = fake.asked
+        invoice = chat.service.learners["support"].invoice
+        assert asked > 0
+        assert invoice.judge == pytest.approx(7.0 * asked)
+        assert auth.usage.money("shop")[1] == pytest.approx(invoice.spent)
+
+
+async def test_a_judge_that_claims_more_than_the_texts_is_estimated(tmp_path):
+    models = {name: FakeModel(name) for name in (*MODELS, "judge")}
+    fake = Judged(models, say=lambda model, _: "yes" if model == "judge" else f"{model} says")
+    fake.claimed = 10**11
+    table = priced(compare=JUDGE, error_cost=2.0, seed=1)
+    async with chatting(tmp_path / "s.db", table, fake) as chat:
+        await chat.ask()
+        assert 0.0 < chat.service.learners["support"].invoice.judge < 1e4

@@ -25,7 +25,7 @@ from weakfeedback.serve.proxy.compare import Comparator, Partition
 from weakfeedback.serve.proxy.conversations import AdaptiveTalks, switching
 from weakfeedback.serve.proxy.decider import Decider, NextStage, Ruling, Spending, Unavailable
 from weakfeedback.serve.proxy.dialect import Dialect
-from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, tokens_of
+from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, is_beyond, tokens_of
 from weakfeedback.serve.proxy.reply import Receive, Reply, Send, until_left
 from weakfeedback.serve.proxy.request import Asked, has_images, learner_of, read_request
 from weakfeedback.serve.proxy.settings import ProxySettings
@@ -60,6 +60,7 @@ class Round:
         self.path: list[int] = []  # the stages tried; the last one answered
         self.learning = True
         self.spoilt = False  # nothing can be learned from it
+        self.judged = self.judge_billed = 0.0  # money of judges and embeddings, and how much of it is billed
         self.skipped = False  # a stage that should have been called costs too much
         self.compared = False
         self.turn: str | None = None  # of a conversation: first, same or up
@@ -69,12 +70,16 @@ class Round:
         self.asks_again = False
         self.risk: float | None = None  # that the answer differs from the reference's, of a promise
 
-    def spending(self, more: float = 0.0) -> Spending:
-        """Return the cost of the calls so far."""
+    def pay(self, cost: float) -> None:
+        """Count what a judge or embeddings have cost."""
+        self.judged += cost
+
+    def spending(self) -> Spending:
+        """Return the cost of the calls so far, and of judges and embeddings."""
         costs = {k: call.spent() for k, call in self.calls.items()}
         tokens = [call.tokens for call in self.calls.values() if call.tokens is not None]
         sums = (sum(t.input for t in tokens), sum(t.cached for t in tokens), sum(t.output for t in tokens))
-        return Spending(costs, sums, more)
+        return Spending(costs, sums, self.judged)
 
     def headers(self, stage: int, cost: float | None = None) -> dict[str, str]:
         """Return the response headers that describe the decision."""
@@ -239,7 +244,7 @@ class Proxy:
                     round.chosen = self._able(asked, held)
                     return None
                 step = await self._to_the_end(round, self._decider.begin(settings.name, asked.group))
-                round.partition = Partition(self._comparators[settings.name])
+                round.partition = Partition(self._comparators[settings.name], round.pay)
                 round.ruling = Ruling(step.id, (0,), 0)
                 self._under_way.add((settings.name, step.id))
                 return step
@@ -559,6 +564,8 @@ class Proxy:
             await self._cancel(round, "comparison failed")
         except Unavailable:
             self._forget(round)
+        finally:
+            await self._bill(round)  # of a judge
         await self._ask_again(round)
 
     # -- afterwards
@@ -596,7 +603,7 @@ class Proxy:
 
     async def _compare(self, round: Round) -> None:
         """Wait for the other answers, compare and learn; if that fails, cancel the decision with its cost."""
-        settings, ruling, judge = round.asked.settings, round.ruling, 0.0
+        settings, ruling = round.asked.settings, round.ruling
         try:
             if ruling is None:
                 return
@@ -605,7 +612,7 @@ class Proxy:
                     failed = await self._failures(round)
                     answers = [round.calls[k].answer for k in ruling.call if k not in failed]
                     found = await self._comparators[settings.name].compare(
-                        [a for a in answers if a is not None]
+                        [a for a in answers if a is not None], round.pay
                     )
             except (UpstreamFailed, TimeoutError, ValueError):
                 await stop(list(round.others.values()))
@@ -614,8 +621,7 @@ class Proxy:
             except asyncio.CancelledError:
                 await stop(list(round.others.values()))
                 raise
-            judge = found.cost
-            spending = round.spending(found.cost)
+            spending = round.spending()
             try:
                 called = tuple(k for k in ruling.call if k not in failed)
                 round.asks_again = await self._decider.feedback(
@@ -626,12 +632,12 @@ class Proxy:
         finally:
             self._forget(round)
             self._comparing -= 1
-            await self._bill(round, judge=judge)
+            await self._bill(round)
         await self._ask_again(round)
 
     async def _ask_again(self, round: Round) -> None:
         """Call the reference a second time, if that is asked for, and tell whether it agrees with itself."""
-        settings, ruling, judge = round.asked.settings, round.ruling, 0.0
+        settings, ruling = round.asked.settings, round.ruling
         first = round.calls.get(settings.reference)
         if not round.asks_again or ruling is None or first is None or first.answer is None:
             return
@@ -640,15 +646,14 @@ class Proxy:
             async with asyncio.timeout(settings.compare_timeout):
                 await call.plain()
                 found = await self._comparators[settings.name].compare(
-                    [one for one in (first.answer, call.answer) if one is not None]
+                    [one for one in (first.answer, call.answer) if one is not None], round.pay
                 )
-            judge = found.cost
             differs = found.classes != (0, 0)
-            await self._decider.check_again(settings.name, ruling.id, differs, call.cost + judge)
+            await self._decider.check_again(settings.name, ruling.id, differs, call.cost + found.cost)
         except (UpstreamFailed, TimeoutError, ValueError, Unavailable):
             return  # there is nothing to count
         finally:
-            await self._bill(round, judge=judge)
+            await self._bill(round)
 
     async def _failures(self, round: Round) -> tuple[int, ...]:
         """Wait for the other answers; return the stages that failed, if a promise can do without them."""
@@ -704,12 +709,10 @@ class Proxy:
         round.answer = call
         await asyncio.shield(self._spawn(self._bill(round, "answered")))
 
-    async def _bill(self, round: Round, end: str | None = None, judge: float = 0.0) -> None:
+    async def _bill(self, round: Round, end: str | None = None) -> None:
         """Store the calls that have ended since the last bill; ``end`` says how the request ended."""
         bill = self._bill_of(round, end)
-        if judge:
-            bill["judge"] = judge
-        if round.token is not None and ("calls" in bill or judge):
+        if round.token is not None and ("calls" in bill or "judge" in bill):
             bill["token"] = round.token
         if bill:
             bill |= {} if round.asked.group is None else {"group": round.asked.group}
@@ -740,6 +743,8 @@ class Proxy:
             bill["calls"] = [list(call.row(_purpose(round, call, end))) for call in calls]
             again = [[call.stage, outcome] for call in calls for outcome in call.again]
             bill |= {"again": again} if again else {}
+        if round.judged > round.judge_billed:
+            bill["judge"], round.judge_billed = round.judged - round.judge_billed, round.judged
         base = round.calls.get(settings.baseline)
         called = base is not None and base.outcome == "ok"
         if end is not None:
@@ -791,22 +796,30 @@ class Proxy:
             messages = [{"role": "system", "content": system}, {"role": "user", "content": question}]
             body = {"model": model, "messages": messages, "temperature": 0, "max_tokens": 5}
             found = await server.ask(CHAT, body, lambda _: None)
-            said = answer_of(found).text
-            tokens = tokens_of(found.get("usage")) or estimated_tokens(len(system) + len(question), len(said))
-            return said, price.of(tokens)
+            try:
+                said = answer_of(found).text
+            except ValueError:
+                said = ""  # it is paid, and says neither yes nor no
+            return said, price.of(_judged(found, len(system) + len(question), len(said)))
 
         async def embed(texts: list[str]) -> tuple[list[list[float]], float]:
             body = {"model": model, "input": texts, "encoding_format": "float"}
             found = await server.ask("/embeddings", body, lambda _: None)
+            cost = price.of(_judged(found, sum(map(len, texts)), 0))
             try:
                 rows = sorted(found["data"], key=lambda row: row["index"])
                 vectors = [[float(x) for x in row["embedding"]] for row in rows]
             except (KeyError, TypeError, ValueError):
-                raise UpstreamFailed("malformed") from None
-            tokens = tokens_of(found.get("usage")) or estimated_tokens(sum(map(len, texts)), 0)
-            return vectors, price.of(tokens)
+                return [], cost  # too few: it is paid, and nothing can be compared
+            return vectors, cost
 
         return Comparator(chosen, ask, embed)
+
+
+def _judged(found: dict[str, Any], given: int, made: int) -> Tokens:
+    """Return the tokens that a judge or embeddings report, or an estimate if they are far beyond the characters."""
+    tokens = tokens_of(found.get("usage"))
+    return estimated_tokens(given, made) if tokens is None or is_beyond(tokens, given, made) else tokens
 
 
 def _purpose(round: Round, call: Call, end: str | None) -> str:

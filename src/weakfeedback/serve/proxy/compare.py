@@ -37,6 +37,7 @@ from weakfeedback.validate import brief
 # a question to a model (system, user) -> its answer and what it cost; a text -> its embedding and what it cost
 Ask = Callable[[str, str], Awaitable[tuple[str, float]]]
 Embed = Callable[[list[str]], Awaitable[tuple[list[list[float]], float]]]
+Pay = Callable[[float], None]  # hears what a question has cost, whatever becomes of its answer
 
 T = TypeVar("T")
 JUDGE = (
@@ -173,26 +174,30 @@ class Comparator:
             case _:
                 return text_label(answer, settings.casefold)
 
-    async def compare(self, answers: Sequence[ModelAnswer]) -> Comparison:
-        """Compare answers, in the order of their models; raises if a judge or embedding call fails."""
+    async def compare(self, answers: Sequence[ModelAnswer], pay: Pay = lambda _: None) -> Comparison:
+        """Compare answers, in the order of their models; raises if a judge or embedding call fails.
+
+        ``pay`` is told what each of these calls has cost, also of a comparison that fails.
+        """
         match self.settings.type:
             case "number":
                 far = number_distances([number_in(answer) for answer in answers], self.settings.scale)
                 return Comparison(None, far, self._digest(answers))
             case "embedding":
-                return await self._embed(answers)
+                return await self._embed(answers, pay)
             case _:
-                partition = Partition(self)
+                partition = Partition(self, pay)
                 for answer in answers:
                     await partition.add(answer)
                 return Comparison(tuple(partition.classes), None, self._digest(answers), partition.cost)
 
-    async def _embed(self, answers: Sequence[ModelAnswer]) -> Comparison:
+    async def _embed(self, answers: Sequence[ModelAnswer], pay: Pay) -> Comparison:
         if self.embed is None:
             raise ValueError("embeddings need an upstream")
         texts = [ending(answer.text).strip() for answer in answers]
         given = [text for text in texts if text]
         found, cost = await self.embed(given) if given else ([], 0.0)
+        pay(cost)
         if len(found) != len(given):
             raise ValueError(f"{len(given)} embeddings were asked for, {len(found)} came")
         vectors = iter(found)
@@ -210,8 +215,8 @@ class Partition:
     Even if a judge contradicts itself, the result is a partition, and equal texts are in the same class.
     """
 
-    def __init__(self, comparator: Comparator) -> None:
-        self._comparator = comparator
+    def __init__(self, comparator: Comparator, pay: Pay = lambda _: None) -> None:
+        self._comparator, self._pay = comparator, pay
         self._known: dict[str, int] = {}  # the class of every label or text so far
         self._representatives: list[str] = []
         self.classes: list[int] = []
@@ -243,6 +248,7 @@ class Partition:
         question = f"<first>\n{first}\n</first>\n<second>\n{second}\n</second>"
         said, cost = await self._comparator.ask(JUDGE, question)
         self.cost += cost
+        self._pay(cost)
         words = re.findall(r"[a-z]+", said.casefold())
         if not words or words[0] not in ("yes", "no"):
             raise ValueError("the judge said neither yes nor no")
