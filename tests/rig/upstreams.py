@@ -119,7 +119,7 @@ class LocalDecider:
         self._check()
         self.told.append(("serve", stage, spending))
 
-    async def bill(self, name, bill):
+    async def bill(self, name, bill, key, again=False):
         self._check()
         self.invoices[name].add(orjson.loads(orjson.dumps(bill)))
 

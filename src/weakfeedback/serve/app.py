@@ -479,7 +479,7 @@ def make_app(
     if service.sharing is not None:
         from weakfeedback.serve.passing import Passing
 
-        gate.passing = Passing(service.sharing, read_body)
+        gate.passing = service.sharing.passing = Passing(service.sharing, read_body)
         service.when_stopped = gate.passing.close
     app.state.service, app.state.auth, app.state.gate = service, auth, gate
     return app

@@ -582,9 +582,9 @@ class Learner:
         spent = counts.spent + (0.0 if promised is None else promised.second.spent)
         return spent, counts.alone - spent
 
-    def note(self, kind: str, body: dict[str, Any]) -> list[Event]:
+    def note(self, kind: str, body: dict[str, Any], key: str | None = None) -> list[Event]:
         """Record what only the accounts count: a request without comparison ("serve"), "terms" or a "bill"."""
-        self.outbox.append(kind, body)
+        self.outbox.append(kind, body, key)
         return self._settle()
 
     def audit(self, body: dict[str, Any], key: str | None = None) -> list[Event]:

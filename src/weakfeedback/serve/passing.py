@@ -180,7 +180,26 @@ class Passing:
                 raise
             raise _ended(type(error).__name__) from None
 
-    def _ask(self, owner: Member, scope: Any, body: bytes) -> Any:
+    async def tell(self, name: str, path: str, told: dict[str, Any]) -> int | None:
+        """Tell the owner of a learner something of our own; return the status of its answer, None if there is none."""
+        owner = self._sharing.owner(name)
+        if owner is None:
+            return None
+        headers = {PASSED.decode(): self._sharing.secret.decode(), "content-type": "application/json"}
+        limit = aiohttp.ClientTimeout(total=PATIENCE)
+        try:
+            async with self._session(owner).post(
+                owner.address + path,
+                data=orjson.dumps(told),
+                headers=headers,
+                timeout=limit,
+                allow_redirects=False,
+            ) as answer:
+                return answer.status
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return None
+
+    def _session(self, owner: Member) -> aiohttp.ClientSession:
         session = self._sessions.get(owner.id)
         if session is None:
             session = self._sessions[owner.id] = aiohttp.ClientSession(
@@ -192,6 +211,9 @@ class Passing:
                 trust_env=False,
                 skip_auto_headers=AUTOMATIC,
             )
+        return session
+
+    def _ask(self, owner: Member, scope: Any, body: bytes) -> Any:
         headers = [*self._headers(scope), (PASSED, self._sharing.secret)]
         sent = [
             (name.decode("latin-1"), value.decode("latin-1"))
@@ -201,7 +223,7 @@ class Passing:
         address = owner.address + quote(scope["path"])
         if scope["query_string"]:
             address += "?" + scope["query_string"].decode("latin-1")
-        return session.request(
+        return self._session(owner).request(
             scope["method"],
             URL(address, encoded=True),
             headers=sent,

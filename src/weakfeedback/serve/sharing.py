@@ -23,6 +23,7 @@ from weakfeedback.serve.models import Problem
 from weakfeedback.serve.recover import recover_all
 
 if TYPE_CHECKING:
+    from weakfeedback.serve.passing import Passing
     from weakfeedback.serve.service import Service
 
 PERIOD = 0.25  # seconds between two beats
@@ -45,6 +46,7 @@ class Sharing:
         self.shards: set[int] = set()  # whose learners are served here
         self.members: dict[int, Member] = {}
         self.gone: list[Callable[[int], None]] = []  # called with the id of a member that has ended
+        self.passing: Passing | None = None  # asks the others, once requests are served
         self.finish: list[Finish] = []  # awaited with the names of learners that will leave
         self._owners: dict[int, Member] = {}  # of each shard that somebody has
         self._works: list[Work] = []  # whenever shards were taken

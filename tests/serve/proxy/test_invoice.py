@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import errno
 import io
 import json
 import signal
@@ -10,14 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.rig.fake import FakeUpstream, Seen
+from tests.rig.processes import until
 from tests.rig.raw_http import ask, body_of, connect
 from tests.rig.upstreams import MODELS, Running, calling, learner, stage, world
 from tests.serve.proxy.test_service import SECRET, chatting, command
 from tests.serve.test_page import paged, text_of
 
+from weakfeedback.journal.events import StoreUnavailable
 from weakfeedback.serve.auth import Auth, Token
 from weakfeedback.serve.invoice import PURPOSES, Invoice
+from weakfeedback.serve.models import Problem
 from weakfeedback.serve.page.money import MINUS, added_up, sums_of
+from weakfeedback.serve.proxy.bills import Bills, TakesBills
+from weakfeedback.serve.proxy.decider import Unavailable
 from weakfeedback.serve.proxy.fake import FakeModel, FakeModels
 
 PRICES = {"small-7b": (2.0, 50.0), "medium-2": (10.0, 1000.0), "large-5": (40.0, 7500.0)}
@@ -199,6 +205,7 @@ def test_a_store_that_is_away_gets_its_bills_later():
         here.decider.off = False
         ask(here.url)
         here.drain()
+        here.running.call(here.proxy.bills.send())
         assert here.proxy.account("support")["requests"] == 4
         assert here.proxy.account("support")["stages"][2]["calls"] >= 3
 
@@ -366,3 +373,117 @@ async def test_a_judge_that_claims_more_than_the_texts_is_estimated(tmp_path):
     async with chatting(tmp_path / "s.db", table, fake) as chat:
         await chat.ask()
         assert 0.0 < chat.service.learners["support"].invoice.judge < 1e4
+
+
+async def test_a_bill_whose_commit_is_in_doubt_is_stored_once(tmp_path):
+    plan = {"after": False}
+
+    class Doubtful:
+        """A store that has stored a bill when it says that it could not."""
+
+        def __init__(self, store):
+            self._store = store
+
+        def __getattr__(self, name):
+            return getattr(self._store, name)
+
+        def write(self, rows, *, sync=True):
+            self._store.write(rows, sync=sync)
+            if plan["after"] and any("bill" in map(str, row) for row in rows):
+                plan["after"] = False
+                raise StoreUnavailable(errno.EIO, "the connection was cut")
+
+    async with chatting(tmp_path / "s.db", priced(), wrap=Doubtful) as chat:
+        for k in range(4):
+            plan["after"] = k == 2
+            await chat.ask(x_weakfeedback_stage="large")
+            await until(lambda: chat.service.state == "ready")
+        await chat.proxy.bills.send()
+        invoice = chat.service.learners["support"].invoice
+        assert (invoice.requests, invoice.lines[2].calls) == (4, 4)
+
+
+class Away:
+    """A store that takes no bill."""
+
+    async def bill(self, *_, **__):
+        raise Unavailable("away")
+
+
+async def test_bills_that_are_lost_at_the_end_are_told(caplog):
+    bills = Bills(Away())
+    for _ in range(2):
+        await bills.add("support", {"judge": 0.25})
+    await bills.close(0.05)
+    assert "2 bills over 0.5 could not be stored, and are lost" in caplog.text
+
+
+async def test_only_so_many_bills_wait(monkeypatch, caplog):
+    monkeypatch.setattr("weakfeedback.serve.proxy.bills.MOST", 3)
+    bills = Bills(Away())
+    for k in range(5):
+        await bills.add("support", {"judge": 2.0**k, "token": "shop"})
+    assert caplog.text.count("the oldest is lost") == 2
+    await bills.send()
+    assert bills.owed == {"shop": 4.0 + 8.0 + 16.0}
+    await bills.close(0.05)
+    assert "3 bills over 28 could not be stored" in caplog.text
+
+
+async def test_a_bill_whose_request_is_cut_short_is_kept():
+    class Slow(Away):
+        stored = ()
+
+        async def bill(self, learner, bill, key, again=False):
+            if not again:
+                await asyncio.Event().wait()
+            self.stored = (*self.stored, (learner, bill))
+
+    store = Slow()
+    bills = Bills(store)
+    task = asyncio.create_task(bills.add("support", {"judge": 0.25}))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    await bills.close(5.0)
+    assert store.stored == (("support", {"judge": 0.25}),)
+
+
+async def test_bills_of_other_instances_are_taken_once_and_only_theirs(tmp_path):
+    async with chatting(tmp_path / "s.db", priced()) as chat:
+
+        async def tell(body, passed=True):
+            sent = []
+
+            async def receive():
+                return {"type": "http.request", "body": body}
+
+            async def send(message):
+                sent.append(message)
+
+            scope = {
+                "weakfeedback.passed": passed,
+                "headers": [(b"content-type", b"application/json")],
+                "path_params": {"name": "support"},
+            }
+            try:
+                await TakesBills(chat.service)(scope, receive, send)
+            except Problem as problem:
+                return problem.status
+            return sent[0]["status"]
+
+        good = json.dumps({"key": "one", "bill": {"judge": 0.25, "token": "shop"}}).encode()
+        assert [await tell(good, passed=False), await tell(good), await tell(good)] == [404, 204, 204]
+        beyond = [7, "answer", "ok", 1.0, 1, 0, 1, False, 0.1, None, 3]
+        for bill in (
+            1,
+            None,
+            {"calls": [beyond]},
+            {"calls": [[1]]},
+            {"judge": "x"},
+            {"judge": 1.0, "token": []},
+        ):
+            assert await tell(json.dumps({"key": "two", "bill": bill}).encode()) == 422
+        assert await tell(b"[]") == await tell(b'{"key": 1, "bill": {}}') == 422
+        assert await tell(b" " * 2**21) == 413
+        assert chat.service.learners["support"].invoice.judge == 0.25

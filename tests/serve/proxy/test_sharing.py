@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import threading
 
 from tests.rig.fake import FakeUpstream
 from tests.rig.processes import PATIENCE, wait_until
@@ -71,5 +72,40 @@ def test_chat_pages_and_cookies_work_at_every_instance(server, tmp_path):
             for line in lines:
                 line.close()
             assert [one.stop(), other.stop()] == [0, 0]
+    finally:
+        running.close()
+
+
+def test_what_is_answered_when_its_learner_has_moved_is_billed_by_the_new_owner(server, tmp_path):
+    """The learner moves while a model still answers: whoever has answered tells the owner what it cost."""
+    running = Running()
+    try:
+        fake = FakeUpstream({name: FakeModel(name, 1.0) for name in MODELS})
+        text = CONFIG.format(store="unused", port=running.serve(fake)).replace('"support"', '"help"')
+        (tmp_path / "w.toml").write_text(text)  # of a shard that the second instance gets
+        given = {"TEST_TOKEN": SECRET, "TEST_KEY": "key-of-the-upstream"}
+        words = ("--config", str(tmp_path / "w.toml"), "--store", server.url(), "--shared")
+        forced = {**TOKEN, "x-weakfeedback-stage": "large"}
+        with Process(tmp_path, *words, env=given) as one:
+            url, got = f"http://127.0.0.1:{one.port}", []
+            fake.held.add("large-5")
+            asking = [
+                threading.Thread(target=lambda: got.append(ask(url, headers=forced, model="help").status))
+                for _ in range(3)
+            ]
+            for thread in asking:
+                thread.start()
+            wait_until(lambda: len(fake.seen) == 3)
+            with Process(tmp_path, *words, env=given) as other:
+                lines = [Client(each.port, TOKEN) for each in (one, other)]
+                wait_until(lambda: lines[1]("GET", "/health/ready")[1]["learners"] == 1)
+                fake.held.clear()
+                for thread in asking:
+                    thread.join(PATIENCE)
+                assert got == [200] * 3
+                wait_until(lambda: lines[0]("GET", "/v1/learners/help/report")[1]["proxy"]["requests"] == 3)
+                assert lines[0]("POST", "/v1/bills/help", {"key": "k", "bill": {"judge": 1.0}})[0] == 404
+                for line in lines:
+                    line.close()
     finally:
         running.close()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weakfeedback.cascade.certificate import certificate_level
+from weakfeedback.journal import Event
 from weakfeedback.live.promise_report import PromiseCertificate
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import Problem
+from weakfeedback.serve.operations.lookup import asked_before, checked_key
 from weakfeedback.serve.wording import moment
 
 if TYPE_CHECKING:
@@ -96,10 +98,20 @@ async def certificate(service: Service, name: str, alpha: float = 0.05) -> dict[
     return await service.steps.confirm(learner, told)
 
 
-async def note(service: Service, name: str, kind: str, body: dict[str, Any]) -> None:
+async def note(
+    service: Service, name: str, kind: str, body: dict[str, Any], key: str | None = None, again: bool = False
+) -> None:
     """Record what only the accounts count.
 
     A request that a front end answered without a comparison ("serve"), a "bill", or the "terms" of the next ones.
+    With ``again`` it may have been recorded before, under its key: then it is not recorded twice.
     """
-    learner = service.learner(name)
-    await service.steps.run(learner, learner.note, kind, body)
+    learner, check = service.learner(name), None
+    if again and key is not None:
+        check = asked_before(service, learner, checked_key(key), _known)
+    _, future = await service.steps.take(learner, learner.note, kind, body, key, check=check)
+    await service.steps.wait(future)
+
+
+async def _known(event: Event) -> list[Event]:
+    return [event]

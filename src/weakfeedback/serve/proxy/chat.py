@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from time import monotonic, time
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ from weakfeedback.serve.app import read_body
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.proxy.accounts import UpstreamMetrics, alone_estimated, prices_expected
 from weakfeedback.serve.proxy.answers import answer_of
+from weakfeedback.serve.proxy.bills import Bills
 from weakfeedback.serve.proxy.calls import CHAT, Books, Call, Server, stop
 from weakfeedback.serve.proxy.compare import Comparator, Partition
 from weakfeedback.serve.proxy.conversations import AdaptiveTalks, switching
@@ -35,7 +35,6 @@ from weakfeedback.serve.proxy.upstream import UpstreamFailed
 log = logging.getLogger("weakfeedback.serve")
 LARGEST = 16 << 20  # maximum bytes of a request
 WAITING = 1000  # comparisons that may wait at the same time
-UNBILLED = 100_000  # bills that wait for a store that cannot be written
 Made = TypeVar("Made", Ruling, NextStage)
 
 
@@ -127,7 +126,7 @@ class Proxy:
         }
         self._comparators = {name: self._comparator(settings) for name, settings in self.learners.items()}
         self._talks = {name: AdaptiveTalks(settings) for name, settings in self.learners.items()}
-        self._unbilled: deque[tuple[str, dict[str, Any]]] = deque(maxlen=UNBILLED)
+        self.bills = Bills(decider)
         self._under_way: set[tuple[str, int]] = set()  # decisions (learner, id) that this process will end
         self._background: set[asyncio.Task[None]] = set()
         self._comparing = 0
@@ -157,14 +156,14 @@ class Proxy:
             await asyncio.sleep(0.05)
         if self._background:
             await asyncio.wait(list(self._background), timeout=max(end - monotonic(), 0.0))
-        await self.send_bills()
+        await self.bills.send()
 
     async def close(self, seconds: float = 5.0) -> None:
         """Finish what is in progress, within a time limit, and close all connections."""
         if self._background:
             await asyncio.wait(list(self._background), timeout=seconds)
         await stop(list(self._background))
-        await self.send_bills()
+        await self.bills.close(seconds)
         for server in self._servers.values():
             await server.close()
 
@@ -716,23 +715,7 @@ class Proxy:
             bill["token"] = round.token
         if bill:
             bill |= {} if round.asked.group is None else {"group": round.asked.group}
-            await self.send_bills()
-            await self._send_bill(round.asked.settings.name, bill)
-
-    async def send_bills(self) -> None:
-        """Store the bills that could not be stored before."""
-        for _ in range(len(self._unbilled)):
-            if self._unbilled and not await self._send_bill(*self._unbilled.popleft()):
-                return
-
-    async def _send_bill(self, name: str, bill: dict[str, Any]) -> bool:
-        """Store a bill, or keep it until the store can be written again."""
-        try:
-            await self._decider.bill(name, bill)
-        except Unavailable:
-            self._unbilled.append((name, bill))
-            return False
-        return True
+            await self.bills.add(round.asked.settings.name, bill)
 
     def _bill_of(self, round: Round, end: str | None) -> dict[str, Any]:
         settings, bill = round.asked.settings, dict[str, Any]()

@@ -34,6 +34,8 @@ UNABLE = (
     "too_many_pending",
     "not_offered",
 )
+BILLS = "/v1/bills/{name}"  # where another instance takes them
+STORED, REFUSED = 204, 422  # how it answers
 ENDED = ("conflict", "expired", "cancelled", "forgotten", "unknown_decision")  # nothing is left to do
 
 
@@ -188,9 +190,24 @@ class Decider:
         """Count a request that was answered without a decision of its own; its tokens are counted with its calls."""
         await self._ask(self._service.note(learner, "serve", {"stage": stage, "cost": spending.total}))
 
-    async def bill(self, learner: str, bill: dict[str, Any]) -> None:
-        """Store a bill; see `weakfeedback.serve.invoice`."""
-        await self._ask(self._service.note(learner, "bill", bill))
+    async def bill(self, learner: str, bill: dict[str, Any], key: str, again: bool = False) -> None:
+        """Store a bill, ``again`` if it may be stored already under its key; see `weakfeedback.serve.invoice`.
+
+        If another instance owns the learner by now, that one stores it.
+        """
+        try:
+            await self._ask(self._service.note(learner, "bill", bill, key, again))
+        except Unavailable:
+            sharing = self._service.sharing
+            if sharing is None or sharing.passing is None:
+                raise
+            status = await sharing.passing.tell(
+                learner, BILLS.format(name=learner), {"key": key, "bill": bill}
+            )
+            if status == REFUSED:
+                raise ValueError("the owner of the learner refuses the bill") from None
+            if status != STORED:
+                raise
 
     def invoice(self, learner: str) -> Invoice:
         """Return the sums of all bills, or an empty invoice if they cannot be read now."""

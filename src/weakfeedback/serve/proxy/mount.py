@@ -21,9 +21,10 @@ from weakfeedback.serve.models import (
     Replacement,
 )
 from weakfeedback.serve.proxy.accounts import UpstreamMetrics
+from weakfeedback.serve.proxy.bills import TakesBills
 from weakfeedback.serve.proxy.calls import Server
 from weakfeedback.serve.proxy.chat import LARGEST, Proxy
-from weakfeedback.serve.proxy.decider import ENDED, Decider
+from weakfeedback.serve.proxy.decider import BILLS, ENDED, Decider
 from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.messages import Messages
 from weakfeedback.serve.proxy.request import learner_of
@@ -99,7 +100,10 @@ def proxy_routes(proxy: Proxy, auth: Auth, service: Service | None = None) -> li
     table = [(path, spoken(dialect), ["POST"], "use") for path, dialect in DIALECTS.items()]
     table += [(path, proxy.models, ["GET"], "read") for path in ("/v1/models", "/v1/models/{name}")]
     table += [(path, refuse, ["GET", "POST", "DELETE"], "use") for path in SILENT]
-    return [
+    between: list[BaseRoute] = []
+    if service is not None and service.sharing is not None:
+        between.append(Route(BILLS, TakesBills(service), methods=["POST"]))
+    return between + [
         Route(
             path,
             Guarded(serve, auth, path, scope, service, to_owner if shared and path in DIALECTS else None),
@@ -157,7 +161,7 @@ async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> No
             await service.note(settings.name, "terms", settings.terms())
         proxy.accept_prices(settings.name, given[name])
         await _end_left(service, proxy, settings.name)
-    await proxy.send_bills()
+    await proxy.bills.send()
 
 
 def _measured(known: Learner, field: str, names: list[str], stated: list[float]) -> list[float]:
@@ -192,7 +196,7 @@ async def resume_learners(service: Service, proxy: Proxy) -> None:
     for name in served:
         settings = service.learner(name).settings()
         proxy.accept_prices(name, settings.get("prices") or settings["stage_costs"])
-    await proxy.send_bills()
+    await proxy.bills.send()
     for name in served:
         await _end_left(service, proxy, name)
 
