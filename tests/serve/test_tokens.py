@@ -92,7 +92,7 @@ def test_requests_of_a_minute_come_back_evenly():
 def test_money_of_a_day_comes_back_at_midnight():
     now = [10 * DAY + 100.0]
     usage, paid = Usage(lambda: now[0]), {}
-    usage.accounts = SimpleNamespace(all=lambda: [paid, {}])  # type: ignore[assignment]
+    usage.accounts = SimpleNamespace(all=lambda: [paid, {}], owed={})  # type: ignore[assignment]
 
     def spend(amount: float) -> None:
         add_paid(paid, {"token": "shop", "judge": amount}, int(1e6 * now[0]))

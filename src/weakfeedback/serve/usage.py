@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,9 @@ class Usage:
         found = [] if self.accounts is None else self.accounts.all()
         paid = [one[name] for one in found if name in one]
         today = int(self._clock() // DAY)
-        return add_up(one for day, one, _ in paid if day == today), add_up(total for *_, total in paid)
+        owed = 0.0 if self.accounts is None else self.accounts.owed.get(name, 0.0)
+        of_day, ever = [one for day, one, _ in paid if day == today], [total for *_, total in paid]
+        return add_up([*of_day, owed]), add_up([*ever, owed])
 
     def ask(self, name: str, per_minute: int | None, per_day: float | None) -> None:
         """Count a request; Problem if there were as many in a minute, or as much money was spent today, as may be."""
@@ -106,8 +108,10 @@ class Usage:
 class Accounts:
     """The bills of the learners that call models: of those here as they are, of others on a shared store as read."""
 
-    def __init__(self, service: Service, names: Iterable[str]) -> None:
+    def __init__(self, service: Service, names: Iterable[str], owed: Mapping[str, float] = {}) -> None:
         self._service, self._names = service, list(names)
+        self.owed = owed  # money of bills that are not stored yet, by token
+        self._known: dict[str, Paid] = {}  # what was paid when a learner was last here
         self._others: dict[
             str, tuple[int, Paid]
         ] = {}  # by learner: the last event that was read, and what was paid
@@ -115,21 +119,28 @@ class Accounts:
     def here(self) -> list[Paid]:
         """Return what was paid for the learners that are served here."""
         learners = self._service.learners
-        return [learners[name].invoice.paid for name in self._names if name in learners]
+        here = {name: learners[name].invoice.paid for name in self._names if name in learners}
+        self._known |= here
+        return list(here.values())
 
     def all(self) -> list[Paid]:
         """Return what was paid for all learners, as far as it is known here."""
-        learners = self._service.learners
-        return self.here() + [paid for name, (_, paid) in self._others.items() if name not in learners]
+        learners, here = self._service.learners, self.here()
+        known = self._known | {name: paid for name, (_, paid) in self._others.items()}
+        return here + [paid for name, paid in known.items() if name not in learners]
 
     async def watch(self) -> None:
         """Read the bills of other instances, every few seconds."""
         while True:
+            await self.look()
             await asyncio.sleep(PERIOD)
-            try:
-                await asyncio.to_thread(self._look)
-            except (OSError, JournalError) as error:
-                log.warning("the bills of other instances cannot be read: %s", error)
+
+    async def look(self) -> None:
+        """Read the bills of other instances."""
+        try:
+            await asyncio.to_thread(self._look)
+        except (OSError, JournalError) as error:
+            log.warning("the bills of other instances cannot be read: %s", error)
 
     def _look(self) -> None:
         reader, found = self._service.reader, dict[str, tuple[int, Paid]]()

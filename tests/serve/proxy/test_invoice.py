@@ -487,3 +487,38 @@ async def test_bills_of_other_instances_are_taken_once_and_only_theirs(tmp_path)
         assert await tell(b"[]") == await tell(b'{"key": 1, "bill": {}}') == 422
         assert await tell(b" " * 2**21) == 413
         assert chat.service.learners["support"].invoice.judge == 0.25
+
+
+async def test_the_money_of_a_day_stays_spent_while_the_store_is_away(tmp_path):
+    plan = {"broken": False}
+
+    class Failing:
+        """A store that can be made to fail."""
+
+        def __init__(self, store):
+            self._store = store
+
+        def __getattr__(self, name):
+            return getattr(self._store, name)
+
+        def write(self, rows, *, sync=True):
+            if plan["broken"]:
+                raise StoreUnavailable(errno.ENOSPC, "the disk is full")
+            self._store.write(rows, sync=sync)
+
+    others, large = "another-token-of-the-shop", {"x_weakfeedback_stage": "large"}
+    auth = Auth([Token.of("shop", SECRET, "use", per_day=0.4), Token.of("free", others, "use")])
+
+    async def status(chat, secret=SECRET):
+        return (await chat.post(body_of(), authorization=f"Bearer {secret}", **large))[0]
+
+    async with chatting(tmp_path / "s.db", priced(), auth=auth, wrap=Failing) as chat:
+        assert await status(chat) == 200  # 0.15 of 0.4
+        plan["broken"] = True
+        assert [await status(chat) for _ in range(4)] == [200, 200, 429, 429]
+        assert chat.service.state == "replaying"
+        assert await status(chat, others) == 200
+        plan["broken"] = False
+        await until(lambda: chat.service.state == "ready")
+        await chat.proxy.bills.send()
+        assert auth.usage.money("shop")[0] == pytest.approx(3 * 0.15016)

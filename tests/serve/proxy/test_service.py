@@ -82,7 +82,7 @@ async def chatting(path, table=None, fake=None, auth=None, wrap=lambda store: st
         proxy = make_proxy(service, {}, [settings], {"fake": server})
         await prepare_learners(service, proxy)
         auth = auth or Auth()
-        auth.usage.accounts = Accounts(service, list(proxy.learners))
+        auth.usage.accounts = Accounts(service, list(proxy.learners), proxy.bills.owed)
         yield Chat(service, proxy, make_app(service, auth, routes=proxy_routes(proxy, auth)), server)
         await proxy.close()
     finally:

@@ -227,8 +227,9 @@ async def extend(service: Service, auth: Auth, settings: Settings) -> dict[str, 
     if service.sharing is not None:
         service.sharing.finish.append(proxy.finish)
     await service.when_owned(lambda: prepare_learners(service, proxy, settings.file))
-    accounts = auth.usage.accounts = Accounts(service, list(proxy.learners))
+    accounts = auth.usage.accounts = Accounts(service, list(proxy.learners), proxy.bills.owed)
     if service.sharing is not None:
+        await accounts.look()  # before anything is served
         service.spawn(accounts.watch())
     return {
         "routes": proxy_routes(proxy, auth, service),
