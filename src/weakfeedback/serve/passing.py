@@ -88,13 +88,13 @@ class Passing:
         """
         sharing, headers = self._sharing, scope["weakfeedback.headers"]
         if sharing.is_here(name):
-            return receive if body is None else _again(body, receive)
+            return receive if body is None else again(body, receive)
         end = time.monotonic() + PATIENCE
         if scope["weakfeedback.passed"]:
             while sharing.is_coming(name) and time.monotonic() < end:
                 await asyncio.sleep(PAUSE)
             if sharing.is_here(name):
-                return receive if body is None else _again(body, receive)
+                return receive if body is None else again(body, receive)
             await send({"type": "http.response.start", "status": NOT_HERE, "headers": [(PASSED, b"0")]})
             await send({"type": "http.response.body", "body": b""})
             return None
@@ -107,7 +107,7 @@ class Passing:
         while True:
             owner = await sharing.find(name, end)
             if owner is None:
-                return _again(body, receive)
+                return again(body, receive)
             work = self._copy(owner, scope, send, body)
             if await (work if not watch else _unless_left(work, receive)):
                 return None
@@ -305,7 +305,7 @@ def _ended(how: str) -> Problem:
     return Problem("moving", words, retry_after=1)
 
 
-def _again(body: bytes, receive: Any) -> Any:
+def again(body: bytes, receive: Any) -> Any:
     """Return how to receive a request whose body was read."""
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -6,6 +6,7 @@ import json
 import threading
 
 from tests.rig.fake import FakeUpstream
+from tests.rig.postgres import cluster
 from tests.rig.processes import PATIENCE, wait_until
 from tests.rig.raw_http import RIGHT, ask
 from tests.rig.server import Client, Process
@@ -107,5 +108,29 @@ def test_what_is_answered_when_its_learner_has_moved_is_billed_by_the_new_owner(
                 assert lines[0]("POST", "/v1/bills/help", {"key": "k", "bill": {"judge": 1.0}})[0] == 404
                 for line in lines:
                     line.close()
+    finally:
+        running.close()
+
+
+def test_models_answer_while_the_shared_store_is_away(tmp_path):
+    """As those of an instance that shares with nobody do: nothing is learned meanwhile, and everything is billed."""
+    running = Running()
+    try:
+        fake = FakeUpstream({name: FakeModel(name, 1.0) for name in MODELS})
+        with cluster() as store, two(tmp_path, store.url(), running.serve(fake)) as both:
+            lines = [Client(each.port, TOKEN) for each in both]
+            wait_until(lambda: sum(line("GET", "/health/ready")[1]["learners"] for line in lines) == 1)
+            store.stop()
+            wait_until(
+                lambda: all(line("GET", "/health/ready")[1]["status"] == "replaying" for line in lines)
+            )
+            for each in both:
+                got = ask(f"http://127.0.0.1:{each.port}", headers=TOKEN)
+                assert (got.status, got.headers["x-weakfeedback-learning"]) == (200, "off")
+            store.start()
+            wait_until(lambda: sum(line("GET", "/health/ready")[1].get("learners", 0) for line in lines) == 1)
+            wait_until(lambda: lines[0]("GET", "/v1/learners/support/report")[1]["proxy"]["requests"] == 2)
+            for line in lines:
+                line.close()
     finally:
         running.close()

@@ -20,6 +20,7 @@ from weakfeedback.serve.models import (
     Problem,
     Replacement,
 )
+from weakfeedback.serve.passing import again
 from weakfeedback.serve.proxy.accounts import UpstreamMetrics
 from weakfeedback.serve.proxy.bills import TakesBills
 from weakfeedback.serve.proxy.calls import Server
@@ -90,7 +91,17 @@ def proxy_routes(proxy: Proxy, auth: Auth, service: Service | None = None) -> li
         given = read_json(raw, headers)
         settings, _ = learner_of(given.get("model") if isinstance(given, dict) else None, proxy.learners)
         passing = scope["weakfeedback.passing"]
-        return await passing.pass_on(settings.name, scope, receive, send, raw, watch=True)
+        try:
+            if not goes_on(settings, scope):
+                return await passing.pass_on(settings.name, scope, receive, send, raw, watch=True)
+        except Problem as problem:
+            if problem.code != "moving" or not goes_on(settings, scope):
+                raise
+        return again(raw, receive)  # without the store, as an instance that shares it with nobody
+
+    def goes_on(settings: ProxySettings, scope: Any) -> bool:
+        away = service is not None and service.state == "replaying"
+        return away and settings.fail_open and not scope["weakfeedback.passed"]
 
     def spoken(dialect: Callable[[], Dialect]) -> Serve:
         return lambda scope, receive, send: proxy.answer(dialect(), scope, receive, send)
