@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from tests.rig.harness import opener, quick, replayed, serving
+from tests.serve.test_page import paged
 
 from weakfeedback import Router
 from weakfeedback.client import local_service
@@ -143,3 +144,16 @@ def test_the_client_changes_them(tmp_path):
         learner.replace_model("small", name="tiny")
         learner.remove_model("large")
         assert learner.info()["config"]["models"] == ["tiny", "medium"]
+
+
+async def test_the_pages_show_a_router_whose_settled_model_was_just_removed(tmp_path):
+    """What is computed seldom held the number of a model that was gone: the list of all learners ended in a fault."""
+    async with serving(tmp_path / "s.db") as (service, call):
+        await call("PUT", PLACE, MADE)
+        assert (await call("POST", PLACE + "/decide", {})).status == 200
+        page = paged(service)
+        assert (await page("GET", "/")).status == 200
+        assert service.learners["r"].live.settled() == 1
+        assert (await call("PATCH", PLACE + "/models", {"remove": "large"})).status == 200
+        for path in ("/", "/learners/r"):
+            assert (await page("GET", path)).status == 200

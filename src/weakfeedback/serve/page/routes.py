@@ -125,8 +125,10 @@ class Page:
     ) -> Any:
         """Return what was made of a learner; anew if ``key`` has changed, but not within ``seconds``."""
         # compare the object too: after a failed commit another one may have the same number of events
-        known, key, now = self._kept.get((what, learner.name)), (learner, key), time.monotonic()
-        fresh = known is not None and known[0][0] is learner and now - known[2] < seconds
+        # and its revision: stages that are gone must not be named
+        known, key = self._kept.get((what, learner.name)), (learner, learner.revision, key)
+        now = time.monotonic()
+        fresh = known is not None and known[0][:2] == key[:2] and now - known[2] < seconds
         if known is None or (not fresh and known[0] != key):
             known = self._kept[what, learner.name] = key, make(), now
         return known[1]
