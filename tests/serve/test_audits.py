@@ -221,3 +221,11 @@ async def test_a_policy_of_another_kind_of_learner_is_refused_with_the_names_of_
     names = refused.data["detail"].split(", got ")[0].removeprefix("policy must be one of ").split(", ")
     assert ("USS-TS" in names, "USS-A" in names) == (kind == "cascade", kind == "adaptive")
     assert missing not in names
+
+
+async def test_an_audit_that_would_tell_nothing_is_refused_before_labels_are_bought(tmp_path):
+    promised = {"kind": "router", "models": ["a", "b"], "prices": [1, 20], "agree": 0.9}
+    async with serving(tmp_path / "s.db") as (_, call):
+        await call("PUT", "/v1/learners/p", promised)
+        reply = await call("POST", "/v1/learners/p/audits", {"outputs": [["x", "y"]]})
+        assert (reply.status, reply.data["code"]) == (409, "not_offered")

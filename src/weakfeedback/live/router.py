@@ -563,7 +563,6 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         it costs 0 to 0 per round more than the cheapest model (95 % confidence)
           against model 0: -11.64 to -6.283, by labels
         """
-        self._offer("audit")
         samples = Rows(items, "items")
         self._refuse_call(awaits=False)
         chosen = self._audited(model, samples.size)
@@ -578,7 +577,6 @@ class Router(Changing, Promises, Looks, Live, Rounds):
         ``outputs`` has one row per fresh item: the outputs of the models 0, ..., ``model``, or of all. ``truth`` is a
         sequence of labels, or a callable that takes the number of a row.
         """
-        self._offer("audit")
         size = Rows(outputs, "outputs").size
         chosen = self._audited(model, size)
         rows = rows_up_to(outputs, chosen, len(self._stages), self._noun)
@@ -591,6 +589,7 @@ class Router(Changing, Promises, Looks, Live, Rounds):
 
     def _audited(self, model: int | None, items: int) -> int:
         """Return the model to audit."""
+        self._offer("audit")
         if self._game.code.metric is not None:
             raise ValueError("an audit is for labels, not for answers compared by a metric")
         chosen = self.settled() if model is None else integer("model", model, 0, len(self._stages) - 1)

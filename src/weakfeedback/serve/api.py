@@ -356,7 +356,7 @@ OPERATIONS = [
         "admin",
         Service.audit_labels,
         models.AuditAnswer,
-        (*UNKNOWN, "unknown_audit", "wrong_label", "label_too_long", "conflict"),
+        (*UNKNOWN, "unknown_audit", "not_offered", "wrong_label", "label_too_long", "conflict"),
     ),
     offer(f"GET {AUDITED}", "admin", Service.audit_told, models.AuditAnswer, (*UNKNOWN, "unknown_audit")),
     offer(

@@ -9,6 +9,7 @@ import numpy as np
 
 from weakfeedback.canonical import digest_of
 from weakfeedback.journal import Event
+from weakfeedback.live.errors import Refused
 from weakfeedback.live.report import plain
 from weakfeedback.routing.yields import Yields, yields
 from weakfeedback.serve.learner import Learner
@@ -35,12 +36,18 @@ async def audit(service: Service, name: str, given: AuditRequest, key: str | Non
     return _audit_told(learner.audits.get(begun["audit"], begun))
 
 
-def _begin_audit(learner: Learner, given: AuditRequest, key: str | None, digest: str | None) -> list[Event]:
+def _audited(learner: Learner, arm: int | None, items: int) -> int:
+    """Return the stage to audit; Problem if there can be no audit of it."""
     live: Any = learner.live
     try:
-        arm = live._audited(given.arm, len(given.outputs))
+        return int(live._audited(arm, items))
     except ValueError as error:
-        raise Problem("invalid", str(error)) from None
+        code = error.code if isinstance(error, Refused) else "invalid"
+        raise Problem(code, str(error)) from None
+
+
+def _begin_audit(learner: Learner, given: AuditRequest, key: str | None, digest: str | None) -> list[Event]:
+    arm = _audited(learner, given.arm, len(given.outputs))
     rows, wanted = [], []
     for row, outputs in enumerate(given.outputs):
         if not arm < len(outputs) <= len(learner.kind.names):
@@ -83,6 +90,7 @@ def _end_audit(learner: Learner, number: int, given: AuditLabels) -> list[Event]
         if known["labels"] != told:
             raise Problem("conflict", f"audit {number} was answered with other labels")
         return []
+    _audited(learner, known["arm"], len(known["rows"]))  # it may have been made a promise meanwhile
     outputs = [["="] * (known["arm"] + 1) if labels is None else labels for labels in known["rows"]]
     truth = [told.get(str(row), "=") for row in range(len(outputs))]
     found = live.audit_outputs(outputs, truth, known["alpha"], known["arm"])
