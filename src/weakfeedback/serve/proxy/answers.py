@@ -34,23 +34,29 @@ class ModelAnswer:
     tools: tuple[tuple[str, str], ...] = ()
     score: float | None = None
 
+    @property
+    def characters(self) -> int:
+        """How many were made."""
+        return len(self.text) + sum(len(name) + len(given) for name, given in self.tools)
+
 
 def answer_of(completion: dict[str, Any]) -> ModelAnswer:
-    """Return the first answer in a plain completion; ValueError if it has none, or another one without a message."""
+    """Return the first answer in a plain completion; see `answers_of`."""
+    return answers_of(completion)[0]
+
+
+def answers_of(completion: dict[str, Any]) -> list[ModelAnswer]:
+    """Return all answers in a plain completion; ValueError if there is none, or one without a message."""
     choices = completion.get("choices")
     if not isinstance(choices, list) or not choices:
         raise ValueError("the answer has no choices")
-    found = [_choice(choice) for choice in choices]  # all of them are checked: a client may get all
-    return found[0]
+    return [_choice(choice) for choice in choices]
 
 
 def _choice(choice: Any) -> ModelAnswer:
     try:
         message = choice["message"]
-        tools = tuple(
-            (str(call["function"]["name"]), str(call["function"].get("arguments") or ""))
-            for call in message.get("tool_calls") or ()
-        )
+        tools = tuple(tool_of(call) for call in message.get("tool_calls") or ())
         text = message.get("content") or message.get("refusal") or ""
         logprobs = choice.get("logprobs")
     except (KeyError, IndexError, TypeError, AttributeError):
@@ -58,6 +64,17 @@ def _choice(choice: Any) -> ModelAnswer:
     if not isinstance(text, str):
         raise ValueError("the content of the answer is no text")
     return ModelAnswer(text, tools, score_of(logprobs))
+
+
+def tool_of(call: Any) -> tuple[str, str]:
+    """Return the name and the arguments, as JSON, of a call of a function, or of a custom tool, whose input is a text.
+
+    >>> tool_of({"type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}})
+    ('sql', '"SELECT 1"')
+    """
+    if call.get("type") == "custom":
+        return str(call["custom"]["name"]), json.dumps(str(call["custom"].get("input") or ""))
+    return str(call["function"]["name"]), str(call["function"].get("arguments") or "")
 
 
 def score_of(logprobs: Any) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from weakfeedback.serve.invoice import BilledCall
 from weakfeedback.serve.proxy.accounts import UpstreamMetrics
-from weakfeedback.serve.proxy.answers import ModelAnswer, answer_of
+from weakfeedback.serve.proxy.answers import ModelAnswer, answers_of
 from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, is_beyond, tokens_of
 from weakfeedback.serve.proxy.request import Asked, has_images
 from weakfeedback.serve.proxy.settings import ProxySettings
@@ -103,10 +103,11 @@ class Call:
         with self._failing():
             found = await self._server.ask(CHAT, body, self.again.append)
             try:
-                self.answer = answer_of(found)
-            except ValueError:
+                answers = answers_of(found)
+            except ValueError:  # what it says that it has used, it charges for
+                self.tokens = self._believed(tokens_of(found.get("usage")), 0)
                 raise UpstreamFailed("malformed") from None
-        made = len(self.answer.text) + sum(len(name) + len(given) for name, given in self.answer.tools)
+        self.answer, made = answers[0], sum(answer.characters for answer in answers)
         self.tokens = self._believed(tokens_of(found.get("usage")), made)
         if self.tokens is None:
             self.tokens = estimated_tokens(self.asked.characters, made)
@@ -131,7 +132,7 @@ class Call:
         try:
             yield
         except UpstreamFailed as error:
-            self.end(error.outcome, billed=False)
+            self.end(error.outcome, billed=self.tokens is not None)
             raise
         except BaseException:
             self.end("cancelled")

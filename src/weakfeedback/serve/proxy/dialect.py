@@ -116,7 +116,8 @@ class Translated(Dialect, ABC):
 
     def _take(self, completion: dict[str, Any]) -> None:
         """Grow by a whole answer at once."""
-        for chunk in chunks_of(completion, False):
+        first = {**completion["choices"][0], "index": 0}  # there is one
+        for chunk in chunks_of({**completion, "choices": [first]}, False):
             self.chunk(chunk)
         self._close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -67,6 +68,7 @@ class Assembly:
         self._text: list[str] = []
         self._refusal: list[str] = []
         self._tools: dict[int, tuple[list[str], list[str]]] = {}
+        self._custom = set[int]()  # tools whose input is a text
         self._logprobs: list[float] = []
         self.finished = False
         self.characters = 0
@@ -90,18 +92,20 @@ class Assembly:
         if choice.get("finish_reason") is not None:
             self.finished = True
         if choice.get("index", 0) != 0:
-            self.characters += len((choice.get("delta") or {}).get("content") or "")
+            self.characters += len(text_in(choice.get("delta") or {}, "content"))
             return
         delta = choice.get("delta") or {}
         for name, parts in (("content", self._text), ("refusal", self._refusal)):
-            if delta.get(name):
-                parts.append(delta[name])
-                self.characters += len(delta[name])
+            parts.append(text_in(delta, name))
+            self.characters += len(parts[-1])
         for call in delta.get("tool_calls") or ():
-            name_parts, arguments = self._tools.setdefault(int(call.get("index", 0)), ([], []))
-            function = call.get("function") or {}
-            name_parts.append(function.get("name") or "")
-            arguments.append(function.get("arguments") or "")
+            index = int(call.get("index", 0))
+            name_parts, arguments = self._tools.setdefault(index, ([], []))
+            function = call.get("function") or call.get("custom") or {}
+            if call.get("custom"):
+                self._custom.add(index)
+            name_parts.append(text_in(function, "name"))
+            arguments.append(text_in(function, "input" if call.get("custom") else "arguments"))
             self.characters += len(name_parts[-1]) + len(arguments[-1])
         if choice.get("logprobs"):
             self._logprobs += logprobs_of(choice["logprobs"])
@@ -110,8 +114,19 @@ class Assembly:
         """Return the answer."""
         found = self._logprobs
         score = math.exp(min(0.0, sum(found) / len(found))) if found else None
-        tools = tuple(("".join(name), "".join(given)) for _, (name, given) in sorted(self._tools.items()))
+        tools = tuple(
+            ("".join(name), json.dumps("".join(given)) if index in self._custom else "".join(given))
+            for index, (name, given) in sorted(self._tools.items())
+        )
         return ModelAnswer("".join(self._text) or "".join(self._refusal), tools, score)
+
+
+def text_in(table: dict[str, Any], name: str) -> str:
+    """Return a text of a chunk, "" if it is not there; ValueError if it is something else."""
+    found = table.get(name)
+    if found is not None and not isinstance(found, str):
+        raise ValueError(f"{name} is no text")
+    return found or ""
 
 
 def parsed(data: bytes) -> dict[str, Any]:
@@ -136,7 +151,7 @@ def chunks_of(completion: dict[str, Any], with_usage: bool) -> Iterator[dict[str
         index = choice.get("index", 0)
         calls = message.get("tool_calls")
         if calls:
-            message["tool_calls"] = [{"index": k, **call} for k, call in enumerate(calls)]
+            message["tool_calls"] = [{**call, "index": k} for k, call in enumerate(calls)]
         delta = {key: value for key, value in message.items() if value is not None}
         first: dict[str, Any] = {"index": index, "delta": delta, "finish_reason": None}
         if choice.get("logprobs") is not None:

@@ -1,0 +1,96 @@
+"""Answers of unusual shapes: billed by what they say they used, told as they are, or refused in words."""
+
+import pytest
+from tests.rig.fake import FakeUpstream
+from tests.rig.raw_http import ask
+from tests.rig.upstreams import calling, world
+
+from weakfeedback.serve.proxy.answers import answer_of
+from weakfeedback.serve.proxy.fake import FakeModel, FakeModels
+from weakfeedback.serve.proxy.messages import Messages
+from weakfeedback.serve.proxy.prices import Tokens
+from weakfeedback.serve.proxy.responses import Responses
+from weakfeedback.serve.proxy.stream import Assembly, BrokenStream
+
+MODELS = {name: FakeModel(name, 1.0, tokens=20) for name in ("small-7b", "medium-2", "large-5")}
+
+
+class Shaped(FakeUpstream):
+    """A model whose answers have a given shape."""
+
+    shape = None
+
+    def completion(self, name, body):
+        made = FakeModels.completion(self, name, body)
+        return {**made, **self.shape} if name == "large-5" else made
+
+
+def billed(here):
+    here.drain()
+    return here.proxy.account("support")["stages"][2]
+
+
+def test_answers_without_a_choice_are_billed_by_their_usage():
+    fake = Shaped(MODELS)
+    fake.shape = {"choices": [], "usage": {"prompt_tokens": 1000, "completion_tokens": 10}}
+    with world(fake=fake, make_decider=calling(2)) as here:
+        assert ask(here.url).headers["x-weakfeedback-fallback"] == "large>medium"
+        line = billed(here)
+    assert (line["tokens"]["input"], line["errors"]) == (1000, {"malformed": 1})
+    assert line["spent"] == pytest.approx(10 * 7500e-6)
+
+
+def test_all_choices_are_estimated_where_there_is_no_usage():
+    with world(make_decider=calling(2)) as here:
+        here.fake.always["large-5"] = "no-usage"
+        outputs = []
+        for n, stream in ((1, False), (4, False), (4, True)):
+            assert ask(here.url, stream, n=n).status == 200
+            outputs.append(billed(here)["tokens"]["output"])
+    assert outputs[1] - outputs[0] == pytest.approx(4 * outputs[0], abs=4)
+    assert outputs[2] - outputs[1] == outputs[1] - outputs[0]
+
+
+def test_a_custom_tool_is_an_answer():
+    call = {"id": "c", "type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    fake = Shaped(MODELS)
+    fake.shape = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    with world(fake=fake, make_decider=calling(2)) as here:
+        got = ask(here.url)
+        assert got.data["choices"][0]["message"]["tool_calls"] == [call]
+        assert "x-weakfeedback-fallback" not in got.headers
+
+
+def test_a_streamed_custom_tool_is_the_plain_one():
+    chunks = [{"index": 0, "id": "c", "type": "custom", "custom": {"name": "sql", "input": ""}}]
+    chunks += [{"index": 0, "custom": {"input": part}} for part in ("SELECT", " 1")]
+    assembly = Assembly()
+    for call in chunks:
+        assembly.take({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
+    plain = {"message": {"tool_calls": [{"type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}}]}}
+    assert assembly.answer() == answer_of({"choices": [plain]})
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [{"content": [{"type": "text"}]}, {"refusal": {}}, {"tool_calls": [{"function": {"arguments": {}}}]}],
+)
+def test_a_chunk_whose_text_is_none_breaks_the_stream(delta):
+    with pytest.raises(BrokenStream, match="malformed"):
+        Assembly().take({"choices": [{"index": 0, "delta": delta}]})
+
+
+def test_calls_of_tools_without_numbers_of_their_own_stay_apart():
+    call = {"index": 0, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    calls = [{**call, "id": "a"}, {**call, "id": "b"}, {**call, "id": "c", "index": [None]}]
+    choice = {"index": 0, "message": {"content": None, "tool_calls": calls}, "finish_reason": "tool_calls"}
+    for dialect in (Messages(), Responses()):
+        dialect.read({"messages": [], "input": "x"} if isinstance(dialect, Messages) else {"input": "x"})
+        told = dialect.whole({"model": "m", "choices": [choice, choice]}, Tokens(), {})
+        blocks = told.get("content") or told["output"]
+        assert [block.get("id") if "input" in block else block["call_id"] for block in blocks] == [
+            "a",
+            "b",
+            "c",
+        ]
