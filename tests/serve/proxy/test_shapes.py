@@ -1,5 +1,6 @@
 """Answers of unusual shapes: billed by what they say they used, told as they are, or refused in words."""
 
+import openai
 import pytest
 from tests.rig.fake import FakeUpstream
 from tests.rig.raw_http import ask
@@ -94,3 +95,16 @@ def test_calls_of_tools_without_numbers_of_their_own_stay_apart():
             "b",
             "c",
         ]
+
+
+def test_when_all_models_say_to_wait_the_client_hears_it():
+    with world(retries=0, make_decider=calling(2)) as here:
+        here.fake.always |= {"small-7b": "429:40", "medium-2": "429:30", "large-5": "429:50"}
+        with openai.OpenAI(base_url=here.url, api_key="any", max_retries=0) as client:
+            asked = {"model": "support", "messages": [{"role": "user", "content": "x"}]}
+            with pytest.raises(openai.RateLimitError) as refused:
+                client.chat.completions.create(**asked)
+            assert refused.value.response.headers["retry-after"] == "30"
+            here.fake.always["small-7b"] = "500"
+            with pytest.raises(openai.InternalServerError):
+                client.chat.completions.create(**asked)

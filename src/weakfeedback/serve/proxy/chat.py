@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from time import monotonic, time
 from typing import Any, TypeVar
@@ -34,6 +35,7 @@ from weakfeedback.serve.proxy.upstream import UpstreamFailed
 
 log = logging.getLogger("weakfeedback.serve")
 LARGEST = 16 << 20  # maximum bytes of a request
+LONGEST_WAIT = 86_400.0  # seconds that a client is asked to wait
 WAITING = 1000  # comparisons that may wait at the same time
 Made = TypeVar("Made", Ruling, NextStage)
 
@@ -57,6 +59,7 @@ class Round:
         self.others: dict[int, asyncio.Task[dict[str, Any]]] = {}
         self.chosen = 0  # the stage that was to answer
         self.path: list[int] = []  # the stages tried; the last one answered
+        self.failures: list[UpstreamFailed] = []  # of these
         self.learning = True
         self.spoilt = False  # nothing can be learned from it
         self.judged = self.judge_billed = 0.0  # money of judges and embeddings, and how much of it is billed
@@ -363,7 +366,7 @@ class Proxy:
                 if await self._try(round, reply, k):
                     return
         names = ", ".join(round.asked.settings.stages[k].name for k in round.path)
-        raise Problem("upstream_failed", f"no upstream answered; tried: {names}")
+        raise _unanswered(names, round.failures)
 
     async def _may_go_out(self, round: Round) -> bool:
         """Whether a cheaper stage may answer although the reference failed: a promise must have room for it."""
@@ -401,6 +404,7 @@ class Proxy:
         except UpstreamFailed as error:
             if error.passed_on and len(round.path) == 1:
                 raise _refusal(error) from None
+            round.failures.append(error)
             return False
         await self._give(round, reply, stage, found)
         return True
@@ -536,6 +540,7 @@ class Proxy:
             if error.passed_on and len(round.calls) == 1:
                 raise _refusal(error) from None
             round.path.append(failed)
+            round.failures.append(error)
         elif isinstance(error, Unavailable):
             round.learning = False
             if not round.asked.settings.fail_open:
@@ -814,6 +819,16 @@ def _purpose(round: Round, call: Call, end: str | None) -> str:
     if call.stage in round.others or call is round.again:
         return "compare"
     return "first" if round.partition is not None else "lost"
+
+
+def _unanswered(names: str, failures: list[UpstreamFailed]) -> Problem:
+    """Return the error for a client whom no model answers: to wait, if that is what all of them say."""
+    words = f"no upstream answered; tried: {names}"
+    if not failures or any(error.status != 429 for error in failures):
+        return Problem("upstream_failed", words)
+    wait = min(error.wait or 0.0 for error in failures)
+    words = f"{words}; all of them allow no more requests now"
+    return Problem("too_many_requests", words, retry_after=math.ceil(min(max(wait, 1.0), LONGEST_WAIT)))
 
 
 def _refusal(error: UpstreamFailed) -> Problem:
