@@ -1,9 +1,12 @@
 """Answers of unusual shapes: billed by what they say they used, told as they are, or refused in words."""
 
+import time
+
 import openai
 import pytest
 from tests.rig.fake import FakeUpstream
-from tests.rig.raw_http import ask
+from tests.rig.processes import wait_until
+from tests.rig.raw_http import ask, body_of, connect, send
 from tests.rig.upstreams import calling, world
 
 from weakfeedback.serve.proxy.answers import answer_of
@@ -108,3 +111,17 @@ def test_when_all_models_say_to_wait_the_client_hears_it():
             here.fake.always["small-7b"] = "500"
             with pytest.raises(openai.InternalServerError):
                 client.chat.completions.create(**asked)
+
+
+def test_a_client_that_leaves_between_two_attempts_pays_for_nothing():
+    """The model has refused the first attempt, and the second one has not begun."""
+    with world(make_decider=calling(2)) as here:
+        here.fake.always["large-5"] = "503:9"
+        connection = connect(here.url)
+        send(connection, body_of(question="x" * 40_000))
+        wait_until(lambda: here.fake.seen)
+        time.sleep(0.3)
+        connection.close()
+        wait_until(lambda: here.proxy.account("support")["left"] == 1)
+        line = billed(here)
+    assert (line["tokens"]["input"], line["errors"]) == (0, {"503": 1, "cancelled": 1})

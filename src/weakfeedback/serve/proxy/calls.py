@@ -16,7 +16,7 @@ from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens
 from weakfeedback.serve.proxy.request import Asked, has_images
 from weakfeedback.serve.proxy.settings import ProxySettings
 from weakfeedback.serve.proxy.stream import Assembly, BrokenStream
-from weakfeedback.serve.proxy.upstream import Events, UpstreamFailed
+from weakfeedback.serve.proxy.upstream import RESTING, Events, UpstreamFailed
 
 log = logging.getLogger("weakfeedback.serve")
 CHAT = "/chat/completions"
@@ -134,8 +134,8 @@ class Call:
         except UpstreamFailed as error:
             self.end(error.outcome, billed=self.tokens is not None)
             raise
-        except BaseException:
-            self.end("cancelled")
+        except BaseException as error:
+            self.end("cancelled", billed=RESTING not in error.args)
             raise
 
     async def _chunks(self, events: Events, assembly: Assembly) -> Events:

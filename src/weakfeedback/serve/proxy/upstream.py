@@ -44,6 +44,7 @@ MASKED = re.compile(r"(?<![\w-])([\w-]*?)(?:[*\u2022\u25cf\u2026]{2,}|\u2026|\.{
 Events = AsyncGenerator[tuple[bytes, dict[str, Any] | None], None]
 REMOVED = "[removed]"
 LONGEST_ERROR = 4000  # characters of an upstream's error that are looked at
+RESTING = "between two attempts"  # what a cancelled call says that was asking nothing then
 BACK_OFF = 0.25  # seconds before the first retry, doubled with each
 
 
@@ -214,7 +215,11 @@ class Upstream:
                         raise
                     failed(error.outcome)
                 back_off = BACK_OFF * 2**attempt * (0.5 + self._jitter())
-                await asyncio.sleep(back_off if wait is None else wait)
+                try:
+                    await asyncio.sleep(back_off if wait is None else wait)
+                except asyncio.CancelledError as left:
+                    left.args = (RESTING,)  # not a class of its own: limits of time know only this one
+                    raise
                 attempt += 1
 
     def _span(self, path: str, body: dict[str, Any]) -> Span:
