@@ -195,7 +195,8 @@ def test_every_route_and_every_error_is_in_it(made, tmp_path):
     for route in run(look()):
         assert isinstance(route, Route)
         for method in route.methods - {"HEAD"}:
-            assert (route.path, method) in known or route.path in inner, (route.path, method)
+            path = route.path.replace(":path", "")
+            assert (path, method) in known or route.path in inner, (route.path, method)
     codes = {
         code
         for _, _, one in operations_of(made)

@@ -7,7 +7,7 @@ import pytest
 from tests.rig.fake import FakeUpstream
 from tests.rig.processes import wait_until
 from tests.rig.raw_http import ask, body_of, connect, send
-from tests.rig.upstreams import calling, world
+from tests.rig.upstreams import calling, learner, world
 
 from weakfeedback.serve.proxy.answers import answer_of
 from weakfeedback.serve.proxy.fake import FakeModel, FakeModels
@@ -125,3 +125,11 @@ def test_a_client_that_leaves_between_two_attempts_pays_for_nothing():
         wait_until(lambda: here.proxy.account("support")["left"] == 1)
         line = billed(here)
     assert (line["tokens"]["input"], line["errors"]) == (0, {"503": 1, "cancelled": 1})
+
+
+def test_a_model_with_a_slash_in_its_name_is_shown():
+    table = learner(passthrough=True)
+    table["stage"][2]["model"] = "meta/large-5"
+    with world(table) as here, openai.OpenAI(base_url=here.url, api_key="any") as client:
+        assert "meta/large-5" in [model.id for model in client.models.list()]
+        assert client.models.retrieve("meta/large-5").id == "meta/large-5"

@@ -109,7 +109,7 @@ def proxy_routes(proxy: Proxy, auth: Auth, service: Service | None = None) -> li
     shared = service is not None and service.sharing is not None
     table: list[tuple[str, Serve, list[str], str]]
     table = [(path, spoken(dialect), ["POST"], "use") for path, dialect in DIALECTS.items()]
-    table += [(path, proxy.models, ["GET"], "read") for path in ("/v1/models", "/v1/models/{name}")]
+    table += [(path, proxy.models, ["GET"], "read") for path in ("/v1/models", "/v1/models/{name:path}")]
     table += [(path, refuse, ["GET", "POST", "DELETE"], "use") for path in SILENT]
     between: list[BaseRoute] = []
     if service is not None and service.sharing is not None:
