@@ -54,6 +54,7 @@ def normal(value, key=""):
     if isinstance(value, str):
         value = TIME.sub("TIME", PLACE.sub("PLACE", value))
         value = re.sub(r"policy must be one of [^']*, got", "policy must be one of THOSE, got", value)
+        value = re.sub(r"bill-[0-9a-f]{24}", "bill-KEY", value)
         return re.sub(r"chatcmpl-[\w-]+", "chatcmpl-ID", value)
     return value
 
