@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -243,6 +244,63 @@ def test_a_signal_reads_the_tokens_anew(tmp_path):
     said = (tmp_path / "errors").read_text()
     assert "the tokens were read again: there are 2" in said
     assert SHOP not in said
+
+
+def test_all_instances_read_the_tokens_anew(server, tmp_path):
+    """Only the one that was asked did: a token that was taken away still was an admin's at the others."""
+    text, folders = FILE.replace("expires =", "# "), [tmp_path / name for name in ("one", "other")]
+
+    def keep(folder: Path, secret: str) -> None:
+        (folder / "people").write_text(secret)
+
+    for folder in folders:
+        folder.mkdir()
+        (folder / "shop").write_text(SHOP)
+        (folder / "weakfeedback.toml").write_text(text)
+        keep(folder, PEOPLE)
+    secrets = [f"{word} token of people" for word in ("second", "third", "fourth")]
+    options = ("--store", server.url(), "--shared")
+    with Process(folders[0], *options) as one, Process(folders[1], *options) as other:
+        lines = [Client(each.port) for each in (one, other)]
+
+        def statuses(secret: str) -> list[int]:
+            return [line("GET", "/v1/tokens", **bearer(secret))[0] for line in lines]
+
+        def reload(secret: str) -> tuple[int, str]:
+            status, told = lines[0]("POST", "/v1/tokens/reload", {}, **bearer(secret))
+            return status, told.get("detail", f"{told}")
+
+        for folder in folders:
+            keep(folder, secrets[0])
+        assert statuses(PEOPLE) == [200, 200]
+        assert reload(PEOPLE) == (200, "{'tokens': 2}")
+        assert (statuses(PEOPLE), statuses(secrets[0])) == ([401, 401], [200, 200])
+        # the file of one is wrong
+        keep(folders[0], secrets[1])
+        keep(folders[1], "short")
+        status, detail = reload(secrets[0])
+        assert (status, statuses(secrets[0]), statuses(secrets[1])) == (422, [401, 200], [200, 401])
+        assert detail.startswith(f"done here, but not everywhere: http://127.0.0.1:{other.port} says 422: ")
+        assert "the file must hold at least 16 characters, got 5" in detail
+        keep(folders[1], secrets[1])
+        assert reload(secrets[1])[0] == 200  # with a token that the other did not know
+        assert statuses(secrets[1]) == [200, 200]
+        # one is not reached
+        for folder in folders:
+            keep(folder, secrets[2])
+        other.process.send_signal(signal.SIGSTOP)
+        told = f"done here, but not everywhere: http://127.0.0.1:{other.port} was not reached"
+        assert reload(secrets[1]) == (503, told)
+        other.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: statuses(secrets[2])[0] == 200 and reload(secrets[2])[0] == 200)
+        wait_until(lambda: statuses(secrets[2]) == [200, 200])
+        assert statuses(secrets[1]) == [401, 401]
+        # nobody else can ask without a token
+        for passed in ({}, {"x_weakfeedback_passed": "0" * 64}):
+            assert lines[1]("POST", "/v1/tokens/reload", {}, **passed)[0] == 401
+        for line in lines:
+            line.close()
+        assert [one.stop(), other.stop()] == [0, 0]
 
 
 async def test_a_signal_while_the_store_is_read_ends_nothing(monkeypatch, caplog):

@@ -125,6 +125,7 @@ class Operation:
     query: dict[str, Any] = field(default_factory=dict)
     statuses: tuple[int, ...] = (200,)
     also: tuple[str, ...] = ()  # other media types that the answer can have
+    told: bool = False  # other instances may ask for it, without a token
 
     def parsed(self, body: bytes, headers: dict[bytes, bytes]) -> Any:
         """The body as its model has it, or a problem."""

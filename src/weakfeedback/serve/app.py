@@ -77,6 +77,8 @@ class Endpoint:
         needed = operation.scope
         if operation.path == "/metrics" and self._auth.open_metrics:
             needed = "none"
+        if operation.told and scope["weakfeedback.passed"]:
+            needed = "none"  # whoever tells has checked the token
         await self._auth.check(scope, headers, needed)
         call = Incoming(self._service, scope["path_params"], headers, scope["query_string"])
         if operation.body is not None:

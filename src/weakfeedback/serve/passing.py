@@ -21,6 +21,7 @@ import orjson
 from yarl import URL
 
 from weakfeedback.journal.shards import Member
+from weakfeedback.plaintext import one_line
 from weakfeedback.serve.line import Answer, AnsweringLine, AskingLine, NoLine
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.sharing import PATIENCE, PAUSE, Sharing, moving
@@ -198,6 +199,37 @@ class Passing:
                 return answer.status
         except (aiohttp.ClientError, OSError, TimeoutError):
             return None
+
+    async def tell_all(self, path: str) -> None:
+        """Tell all others something of our own; Problem if one refuses or is not reached."""
+        others = [
+            member
+            for member in self._sharing.members.values()
+            if member.address not in ("", self._sharing.address)
+        ]
+        failed = [one for one in await asyncio.gather(*(self._tell(one, path) for one in others)) if one]
+        if failed:
+            words = "done here, but not everywhere: " + "; ".join(one.detail for one in failed)
+            if any(one.code == "invalid" for one in failed):
+                raise Problem("invalid", words)
+            raise Problem("moving", words, retry_after=1)
+
+    async def _tell(self, member: Member, path: str) -> Problem | None:
+        try:
+            async with self._session(member).post(
+                member.address + path,
+                headers={PASSED.decode(): self._sharing.secret.decode()},
+                timeout=aiohttp.ClientTimeout(total=PATIENCE),
+                allow_redirects=False,
+            ) as answer:
+                status, said = answer.status, (await answer.read()).decode("utf-8", "replace")
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return Problem("moving", f"{member.address} was not reached")
+        if status < 300:
+            return None
+        with contextlib.suppress(ValueError, TypeError, LookupError):
+            said = str(orjson.loads(said)["detail"])
+        return Problem("invalid", f"{member.address} says {status}: {one_line(said, 300)}")
 
     def _session(self, owner: Member) -> aiohttp.ClientSession:
         session = self._sessions.get(owner.id)

@@ -363,11 +363,9 @@ def reload_at_signal(auth: Auth, settings: Settings) -> None:
 
     def reload() -> None:
         try:
-            count = reload_tokens(auth, settings)
+            reload_tokens(auth, settings)
         except Problem as problem:
             log.warning("the tokens stay as they are: %s", problem.detail)
-        else:
-            log.warning("the tokens were read again: there are %d", count)
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 from weakfeedback.serve.api import Incoming, Operation, Outgoing
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.models import Problem, ReloadAnswer, TokensAnswer
+
+RELOAD = "/v1/tokens/reload"
+
+log = logging.getLogger("weakfeedback.serve")
 
 
 def tokens_told(auth: Auth) -> list[dict[str, Any]]:
@@ -41,6 +46,7 @@ def reload_tokens(auth: Auth, settings: Any) -> int:
         auth.replace(settings.reload().tokens)
     except Exception as error:  # whatever is wrong with the file
         raise Problem("invalid", str(error)) from None
+    log.warning("the tokens were read again: there are %d", len(auth.tokens))
     return len(auth.tokens)
 
 
@@ -50,8 +56,11 @@ def token_operations(auth: Auth, settings: Any) -> list[Operation]:
     async def used(_: Incoming) -> Outgoing:
         return Outgoing({"tokens": tokens_told(auth)})
 
-    async def reload(_: Incoming) -> Outgoing:
-        return Outgoing({"tokens": reload_tokens(auth, settings)})
+    async def reload(call: Incoming) -> Outgoing:
+        count, sharing = reload_tokens(auth, settings), call.service.sharing
+        if sharing is not None and not sharing.passing.is_passed(call.headers):
+            await sharing.passing.tell_all(RELOAD)
+        return Outgoing({"tokens": count})
 
     return [
         Operation(
@@ -64,11 +73,12 @@ def token_operations(auth: Auth, settings: Any) -> list[Operation]:
         ),
         Operation(
             "POST",
-            "/v1/tokens/reload",
+            RELOAD,
             "admin",
             reload,
             "Read the tokens of the configuration anew, as SIGHUP does.",
             answer=ReloadAnswer,
             problems=("invalid",),
+            told=True,
         ),
     ]
