@@ -137,6 +137,29 @@ async def test_an_expired_token_is_named_and_its_cookie_ends(tmp_path):
             auth.replace([])
 
 
+def test_a_cookie_lives_as_long_as_its_token():
+    """What the other tokens are does not matter: neither after they were read anew, nor to another instance."""
+    shop, people = Token.of("shop", SHOP, "use"), Token.of("people", PEOPLE, "admin")
+    here, there, elsewhere = Auth([shop, people]), Auth([people]), Auth([shop, people])
+    for auth in (here, there):
+        auth.share(b"what they have in common")
+    cookie, other = ((b"cookie", f"weakfeedback={here.session(one)}".encode()) for one in (PEOPLE, SHOP))
+    assert [auth.level(dict([cookie])) for auth in (here, there, elsewhere)] == [3, 3, None]
+    assert [auth.level(dict([other])) for auth in (here, there, elsewhere)] == [2, None, None]
+    form = here.form_of(value := here.session(PEOPLE))
+    assert form == there.form_of(value) != ""
+    here.replace([people, Token.of("new", "another token of the shop", "use")])
+    assert (here.level(dict([cookie])), here.level(dict([other]))) == (3, None)
+    # the name of a token in a cookie says nothing: the signature must be of that token
+    value = here.session("another token of the shop").replace(here.tokens[1].sign, people.sign)
+    assert here.level({b"cookie": f"weakfeedback={value}".encode()}) is None
+    assert here.form_of(value) == ""
+    # a random key of the process signs where nobody shares anything
+    alone = [Auth([people]) for _ in range(2)]
+    mine = {b"cookie": f"weakfeedback={alone[0].session(PEOPLE)}".encode()}
+    assert [auth.level(mine) for auth in alone] == [3, None]
+
+
 async def test_who_used_what_is_told(tmp_path):
     auth = Auth([Token.of("shop", SHOP, "use", per_minute=3), Token.of("people", PEOPLE, "admin")])
     settings = SimpleNamespace(root_path="", reload=lambda: SimpleNamespace(tokens=auth.tokens[:1]))

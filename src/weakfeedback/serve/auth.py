@@ -79,7 +79,7 @@ class Auth:
         self.open_metrics = open_metrics  # whether /metrics can be read without a token
         self.hosts = {name.lower() for name in (*LOOPBACK, "[::1]", *hosts)}
         self.origins = set(origins)
-        self._key, self._salt = secrets.token_bytes(32), b""
+        self._salt = secrets.token_bytes(32)  # of the signatures of cookies
         self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()
         self._waiting = 0
 
@@ -114,13 +114,10 @@ class Auth:
         if self.tokens and not new:
             raise ValueError("there would be no token left, and everybody could do everything")
         self.tokens = new
-        self.share(self._salt)
 
     def share(self, salt: bytes) -> None:
-        """Accept the cookies of all who have the same tokens and ``salt``, unless it is empty."""
+        """Accept the cookies for our tokens of all who have the same ``salt``."""
         self._salt = salt
-        if salt:
-            self._key = sha256(salt + b"".join(sorted(token.digest for token in self.tokens))).digest()
 
     def level(self, headers: dict[bytes, bytes]) -> int | None:
         """Return the level of the request; None if it has no credentials, or invalid ones."""
@@ -138,7 +135,8 @@ class Auth:
         if b"x-api-key" in headers:  # where Anthropic's clients put it
             return self._token_of(headers[b"x-api-key"].strip())
         cookie = headers.get(b"cookie")
-        return None if cookie is None else self._token_of_cookie(cookie.decode("latin-1"))
+        value = None if cookie is None else _cookie(cookie.decode("latin-1"))
+        return None if value is None else self._token_of_cookie(value)
 
     def _token_of(self, secret: bytes) -> Token | None:
         digest, found = sha256(secret).digest(), None
@@ -201,31 +199,35 @@ class Auth:
         if token is None or token.is_over():
             return None
         text = f"{token.sign}.{int(time.time()) + SESSION}"
-        return f"{text}.{self._sign(text)}"
+        return f"{text}.{self._sign(token, text)}"
 
     def form_of(self, cookie: str) -> str:
-        """Return what the page must send with a change, for the holder of a cookie; no other site can know it."""
-        return self._sign(f"form {cookie}")
+        """Return what the page must send with a change, for the holder of a cookie; no other site can know it.
+
+        Empty if the cookie is none of ours.
+        """
+        token = self._token_of_cookie(cookie)
+        return "" if token is None else self._sign(token, f"form {cookie}")
 
     def _is_of_page(self, headers: dict[bytes, bytes]) -> bool:
         value = _cookie(headers.get(b"cookie", b"").decode("latin-1"))
         given = headers.get(FORM, b"").decode("latin-1").encode("ascii", "replace").decode()
-        return value is not None and hmac.compare_digest(self.form_of(value), given)
+        expected = "" if value is None else self.form_of(value)
+        return expected != "" and hmac.compare_digest(expected, given)
 
-    def _token_of_cookie(self, text: str) -> Token | None:
-        value = _cookie(text)
-        if value is None:
-            return None
+    def _token_of_cookie(self, value: str) -> Token | None:
         signed, _, signature = value.rpartition(".")
-        if not hmac.compare_digest(self._sign(signed), signature.encode("ascii", "replace").decode()):
-            return None
         sign, _, until = signed.partition(".")
-        if time.time() >= int(until):
+        token = next((token for token in self.tokens if token.sign == sign), None)
+        if token is None:
             return None
-        return next((token for token in self.tokens if token.sign == sign), None)
+        if not hmac.compare_digest(self._sign(token, signed), signature.encode("ascii", "replace").decode()):
+            return None
+        return token if time.time() < int(until) else None
 
-    def _sign(self, text: str) -> str:
-        return hmac.new(self._key, text.encode("latin-1", "replace"), sha256).hexdigest()
+    def _sign(self, token: Token, text: str) -> str:
+        """Return the signature of a text for the holder of a token: it is good as long as there is the token."""
+        return hmac.new(self._salt + token.digest, text.encode("latin-1", "replace"), sha256).hexdigest()
 
 
 @functools.lru_cache(64)
