@@ -70,6 +70,16 @@ class Short(FakeUpstream):
         return made
 
 
+class Thinking(FakeUpstream):
+    """Models that think and have a cache, or that say so in an odd way."""
+
+    def completion(self, name, body):
+        made = super().completion(name, body)
+        said = [{"cached_tokens": 3}, {"reasoning_tokens": 16}] if name == "large-5" else ["none", {}]
+        made["usage"] |= dict(zip(("prompt_tokens_details", "completion_tokens_details"), said, strict=True))
+        return made
+
+
 # -- /v1/responses
 
 
@@ -146,6 +156,21 @@ def test_the_streaming_helper_of_openai_understands_every_event(here):
     ) as stream:
         found = stream.until_done().get_final_response()
     assert found.output[0].parsed_arguments == {"value": RIGHT}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+def test_what_was_thought_and_read_from_a_cache_is_told(stream):
+    with world(fake=Thinking(MODELS)) as there:
+        told = {}
+        for stage in ("large", "small"):
+            found = by_openai(there, stream=stream, extra_headers={"x-weakfeedback-stage": stage})
+            usage = (list(found)[-1].response if stream else found).usage
+            assert usage.output_tokens == 20
+            told[stage] = (
+                usage.input_tokens_details.cached_tokens,
+                usage.output_tokens_details.reasoning_tokens,
+            )
+    assert told == {"large": (3, 16), "small": (0, 0)}
 
 
 @pytest.mark.parametrize(

@@ -55,28 +55,37 @@ class Price(Table):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of a call; ``cached`` is the part of the input that was read from a cache."""
+    """The tokens of a call; ``cached`` is the part of the input that was read from a cache.
+
+    ``reasoning`` is the part of the output that was thought and not shown.
+    """
 
     input: int = 0
     cached: int = 0
     output: int = 0
     estimated: bool = False
+    reasoning: int = 0
 
 
 def tokens_of(usage: Any) -> Tokens | None:
     """Return the tokens in the ``usage`` of an answer, None if there is nothing usable.
 
     >>> tokens_of({"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}})
-    Tokens(input=10, cached=4, output=2, estimated=False)
+    Tokens(input=10, cached=4, output=2, estimated=False, reasoning=0)
     """
     if not isinstance(usage, dict):
         return None
     given, made = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens", 0))
     if given is None or made is None:
         return None
-    details = usage.get("prompt_tokens_details")
-    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    return Tokens(given, min(cached or 0, given), made)
+    cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
+    reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
+    return Tokens(given, min(cached, given), made, reasoning=min(reasoning, made))
+
+
+def _detail(usage: dict[str, Any], details: str, name: str) -> int:
+    found = usage.get(details)
+    return (_count(found.get(name)) or 0) if isinstance(found, dict) else 0
 
 
 def is_beyond(tokens: Tokens, given: int, made: int) -> bool:
@@ -97,7 +106,7 @@ def estimated_tokens(given: int, made: int) -> Tokens:
     """Estimate tokens from numbers of characters, for an upstream that does not report them.
 
     >>> estimated_tokens(10, 0)
-    Tokens(input=3, cached=0, output=0, estimated=True)
+    Tokens(input=3, cached=0, output=0, estimated=True, reasoning=0)
     """
     return Tokens(math.ceil(given / PER_TOKEN), 0, math.ceil(made / PER_TOKEN), True)
 

@@ -192,7 +192,7 @@ class Responses(Translated):
                 "input_tokens": tokens.input,
                 "input_tokens_details": {"cached_tokens": tokens.cached, "cache_write_tokens": 0},
                 "output_tokens": tokens.output,
-                "output_tokens_details": {"reasoning_tokens": 0},
+                "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
                 "total_tokens": tokens.input + tokens.output,
             }
             made["weakfeedback"] = note
