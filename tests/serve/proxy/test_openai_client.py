@@ -4,8 +4,12 @@ import asyncio
 import json
 
 import openai
+import orjson
 import pytest
+from tests.rig import fake
+from tests.rig.fake import streamed
 from tests.rig.processes import PATIENCE
+from tests.rig.raw_http import RIGHT
 from tests.rig.upstreams import learner, world
 
 QUESTION = [{"role": "user", "content": "What is 17 * 23?"}]
@@ -80,6 +84,21 @@ def test_streams_are_those_of_the_upstream_chunk_by_chunk(here, asked):
         assert all(chunk.usage is None for chunk in found)
 
 
+@pytest.mark.parametrize("told", [None, True, False])
+def test_what_an_upstream_adds_to_hide_lengths_can_be_left_out(here, monkeypatch, told):
+    def padded(*given):
+        chunks = [orjson.loads(chunk) for chunk in streamed(*given)[:-1]]
+        return [*(orjson.dumps({**chunk, "obfuscation": "x9"}) for chunk in chunks), b"[DONE]"]
+
+    monkeypatch.setattr(fake, "streamed", padded)
+    asked = {} if told is None else {"stream_options": {"include_obfuscation": told}}
+    direct, through = plain_and_proxied(here, stream=True, **asked)
+    direct.close()
+    found = list(through)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in found) == RIGHT
+    assert {getattr(chunk, "obfuscation", None) for chunk in found} == ({None} if told is False else {"x9"})
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_asynchronous_client_gets_the_same(here, stream):
     asks = [{}, {"tools": [TOOL]}, {"response_format": {"type": "json_object"}}]
@@ -107,11 +126,11 @@ async def test_the_asynchronous_client_gets_the_same(here, stream):
 def test_upstreams_are_always_asked_for_usage(here):
     list(client(here.url).chat.completions.create(model="support", messages=QUESTION, stream=True))
     here.drain()
-    streamed = [
+    asked = [
         seen for seen in here.fake.seen if seen.body.get("stream") and "x-stainless-lang" not in seen.headers
     ]
-    assert streamed
-    assert all(seen.body["stream_options"] == {"include_usage": True} for seen in streamed)
+    assert asked
+    assert all(seen.body["stream_options"] == {"include_usage": True} for seen in asked)
 
 
 def test_a_raw_answer_has_the_headers_of_the_decision(here):
@@ -143,6 +162,11 @@ def test_models_are_learners(here):
         ({"messages": []}, openai.BadRequestError, "bad_value"),
         ({"n": 0}, openai.BadRequestError, "bad_value"),
         ({"stream_options": {"x": 1}, "stream": True}, openai.BadRequestError, "bad_value"),
+        (
+            {"stream_options": {"include_obfuscation": 1}, "stream": True},
+            openai.BadRequestError,
+            "bad_value",
+        ),
     ],
 )
 def test_errors_have_openais_form(here, asked, kind, code):

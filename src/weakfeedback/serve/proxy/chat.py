@@ -487,6 +487,8 @@ class Proxy:
             elif chunk["usage"] is not None:
                 chunk["weakfeedback"] = round.note(call.stage, call.billed_so_far())
                 changed = True
+        if not round.asked.with_obfuscation:
+            changed = chunk.pop("obfuscation", None) is not None or changed
         if call.adds_logprobs:
             for choice in chunk["choices"]:
                 changed = choice.pop("logprobs", None) is not None or changed

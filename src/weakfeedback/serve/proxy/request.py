@@ -31,6 +31,7 @@ class Asked:
     body: dict[str, Any]  # fields that go upstream, without model, stream and stream_options
     stream: bool
     with_usage: bool
+    with_obfuscation: bool  # characters of no meaning that an upstream adds to each chunk
     forced: int | None  # the stage that must answer
     learn: bool
     comparable: bool
@@ -68,15 +69,18 @@ def read_request(
     _check_fields(body, settings)
     stream = _flag(body, "stream")
     options = body.pop("stream_options", None)
-    if options is not None and (not isinstance(options, dict) or set(options) - {"include_usage"}):
-        raise wrong("stream_options", "must be an object with include_usage", "bad_value")
-    with_usage = stream and (dialect.with_usage or (options is not None and _flag(options, "include_usage")))
+    options = {} if options is None else options
+    if not isinstance(options, dict) or set(options) - {"include_usage", "include_obfuscation"}:
+        words = "must be an object with include_usage and include_obfuscation"
+        raise wrong("stream_options", words, "bad_value")
+    with_usage = stream and (dialect.with_usage or _flag(options, "include_usage"))
     characters = characters_of([body.get("messages"), body.get("tools"), body.get("response_format")])
     return Asked(
         settings=settings,
         body=body,
         stream=stream,
         with_usage=with_usage,
+        with_obfuscation=_flag(options, "include_obfuscation", True),
         forced=_forced(told, settings) if named is None else named,
         learn=_learns(told),
         comparable=_comparable(body, settings),
@@ -125,11 +129,11 @@ def _check_fields(body: dict[str, Any], settings: ProxySettings) -> None:
         raise wrong("n", "must be an integer from 1 to 128", "bad_value")
 
 
-def _flag(table: dict[str, Any], name: str) -> bool:
-    value = table.pop(name, False)
+def _flag(table: dict[str, Any], name: str, default: bool = False) -> bool:
+    value = table.pop(name, None)
     if value is not None and not isinstance(value, bool):
         raise wrong(name, "must be true or false", "bad_value")
-    return bool(value)
+    return default if value is None else value
 
 
 def _forced(headers: Mapping[str, str], settings: ProxySettings) -> int | None:
