@@ -109,6 +109,25 @@ def test_bytes_that_are_no_request_are_refused(raw):
         read(raw, {})
 
 
+@pytest.mark.parametrize("place", ['"seed": {}', '"logit_bias": [ {}\n]', '"tools": [{{"most": {} }}, 0]'])
+def test_integers_are_passed_on_exactly_or_refused(place):
+    def asked(number):
+        text = place.format(number)
+        return f'{{"model": "support", "messages": [{{"content": "[{2**70}]"}}], {text}}}'.encode()
+
+    for number in (2**63 - 1, 2**64 - 1, -(2**63), 12345678901234567):
+        body = read(asked(number), {}).body_for(0, False, False)
+        assert json.loads(asked(number))["messages"] == body["messages"]
+        assert f"{number}" in json.dumps(body)
+    for number in (2**64, -(2**63) - 1, 10**30, "9" * 300):
+        words = f"an integer must fit into 64 bits, got {f'{number}'[:37]}"
+        with pytest.raises(Problem, match=words) as refused:
+            read(asked(number), {})
+        assert refused.value.status == 400
+    for number in ("1e30", "12345678901234567890.5", "0.12345678901234567890123"):  # no integers
+        read(asked(number), {})
+
+
 @pytest.mark.parametrize("levels", [130, 260, 900])
 def test_a_body_that_is_nested_too_deeply_is_refused(levels):
     deep = "[" * levels + "]" * levels

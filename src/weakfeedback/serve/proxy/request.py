@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from weakfeedback.toml import near
 
 LONGEST_KEY = 128
 CODE = re.compile(r"```|\bdef \w+\(|\bfunction \w+\(|#include\b|\bSELECT\b.{1,500}?\bFROM\b|;[^\S\n]*\n\s*\}")
+LONG = re.compile(rb"[:,\[\s]-?\d{19,}+\s*+[,\]}]")  # perhaps an integer of more than 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ def read_request(
     body = read_json(raw, headers)
     if not isinstance(body, dict):
         raise Problem("bad_json", "the body must be a JSON object")
+    if LONG.search(raw):
+        json.loads(raw, parse_int=_check_integer)
     told = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers.items()}
     settings, named = learner_of(body.pop("model", None), proxied)
     body = dialect.read(body)
@@ -91,6 +95,12 @@ def read_request(
         conversation=key_of(settings.conversation, body, told),
         dialect=dialect,
     )
+
+
+def _check_integer(text: str) -> None:
+    """Refuse an integer that our reader has rounded, as upstreams would get another one."""
+    if len(text) > 20 or not -(2**63) <= int(text) < 2**64:
+        raise Problem("bad_value", f"an integer must fit into 64 bits, got {one_line(text, 40)}")
 
 
 def learner_of(name: Any, proxied: Mapping[str, ProxySettings]) -> tuple[ProxySettings, int | None]:
