@@ -16,6 +16,7 @@ from tests.rig.processes import until, wait_until
 from tests.rig.server import Client, Process
 from tests.rig.upstreams import MODELS
 from tests.serve.proxy.test_service import chatting
+from tests.serve.test_sharing import Fresh
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token
@@ -284,7 +285,7 @@ def test_all_instances_read_the_tokens_anew(server, tmp_path):
     secrets = [f"{word} token of people" for word in ("second", "third", "fourth")]
     options = ("--store", server.url(), "--shared")
     with Process(folders[0], *options) as one, Process(folders[1], *options) as other:
-        lines = [Client(each.port) for each in (one, other)]
+        lines = [Fresh(each.port) for each in (one, other)]
 
         def statuses(secret: str) -> list[int]:
             return [line("GET", "/v1/tokens", **bearer(secret))[0] for line in lines]
@@ -308,16 +309,21 @@ def test_all_instances_read_the_tokens_anew(server, tmp_path):
         keep(folders[1], secrets[1])
         assert reload(secrets[1])[0] == 200  # with a token that the other did not know
         assert statuses(secrets[1]) == [200, 200]
-        # one is not reached
+        # one is not there, and reads its file when it comes back
+        other.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: f"{other.port} has ended" in (folders[0] / "errors").read_text())
         for folder in folders:
             keep(folder, secrets[2])
-        other.process.send_signal(signal.SIGSTOP)
-        told = f"done here, but not everywhere: http://127.0.0.1:{other.port} was not reached"
-        assert reload(secrets[1]) == (503, told)
+        assert reload(secrets[1])[0] == 200
         other.process.send_signal(signal.SIGCONT)
-        wait_until(lambda: statuses(secrets[2])[0] == 200 and reload(secrets[2])[0] == 200)
         wait_until(lambda: statuses(secrets[2]) == [200, 200])
         assert statuses(secrets[1]) == [401, 401]
+        # one is not reached
+        other.process.send_signal(signal.SIGSTOP)
+        told = f"done here, but not everywhere: http://127.0.0.1:{other.port} was not reached"
+        assert reload(secrets[2]) == (503, told)
+        other.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: statuses(secrets[2]) == [200, 200])
         # nobody else can ask without a token
         for passed in ({}, {"x_weakfeedback_passed": "0" * 64}):
             assert lines[1]("POST", "/v1/tokens/reload", {}, **passed)[0] == 401

@@ -202,11 +202,7 @@ class Passing:
 
     async def tell_all(self, path: str) -> None:
         """Tell all others something of our own; Problem if one refuses or is not reached."""
-        others = [
-            member
-            for member in self._sharing.members.values()
-            if member.address not in ("", self._sharing.address)
-        ]
+        others = await self._sharing.others()
         failed = [one for one in await asyncio.gather(*(self._tell(one, path) for one in others)) if one]
         if failed:
             words = "done here, but not everywhere: " + "; ".join(one.detail for one in failed)

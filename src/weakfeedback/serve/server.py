@@ -28,7 +28,7 @@ from weakfeedback.serve.line import SHORT, UPGRADE
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.page.routes import page_of
 from weakfeedback.serve.service import Options, Service
-from weakfeedback.serve.tokens import reload_tokens
+from weakfeedback.serve.tokens import READ, reload_tokens
 
 if TYPE_CHECKING:
     from weakfeedback.serve.telemetry import Telemetry
@@ -291,6 +291,9 @@ async def serve(
         hosts = [*hosts, str(urlsplit(settings.advertise).hostname)]
     auth = Auth(settings.tokens, hosts, settings.origins, settings.metrics == "open")
     reload_at_signal(auth, settings)  # at once: a large store is read for long, and the signal would end that
+    if service.sharing is not None and settings.reload is not None:
+        # nobody could tell us before
+        service.sharing.joined.append(partial(try_reload, auth, settings))
     closers: list[Callable[[], Awaitable[Any]]] = []
     if settings.otel is not None:
         service.telemetry = telemetry = make_telemetry(settings.otel)
@@ -356,16 +359,24 @@ def make_telemetry(address: str) -> Telemetry:
     return Telemetry(address)
 
 
+def try_reload(auth: Auth, settings: Settings) -> int | None:
+    """Read the tokens anew, and return how many there are; if that fails, those that there are stay."""
+    try:
+        return reload_tokens(auth, settings)
+    except Problem as problem:
+        log.warning("the tokens stay as they are: %s", problem.detail)
+        return None
+
+
 def reload_at_signal(auth: Auth, settings: Settings) -> None:
-    """Read the tokens anew at SIGHUP; if that fails, those that there are stay."""
+    """Read the tokens anew at SIGHUP."""
     if settings.reload is None or not hasattr(signal, "SIGHUP"):
         return
 
     def reload() -> None:
-        try:
-            reload_tokens(auth, settings)
-        except Problem as problem:
-            log.warning("the tokens stay as they are: %s", problem.detail)
+        count = try_reload(auth, settings)
+        if count is not None:
+            log.warning(READ, count)
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 

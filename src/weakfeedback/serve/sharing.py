@@ -46,6 +46,7 @@ class Sharing:
         self.shards: set[int] = set()  # whose learners are served here
         self.members: dict[int, Member] = {}
         self.gone: list[Callable[[int], None]] = []  # called with the id of a member that has ended
+        self.joined: list[Callable[[], Any]] = []  # called when the others can see us, at first or again
         self.passing: Passing | None = None  # asks the others, once requests are served
         self.finish: list[Finish] = []  # awaited with the names of learners that will leave
         self._owners: dict[int, Member] = {}  # of each shard that somebody has
@@ -113,6 +114,9 @@ class Sharing:
         found = await self._service.steps.wait(committer.run(shards.look))
         before, self.members = self.members, {member.id: member for member in found}
         self._owners = {number: member for member in found for number in member.shards}
+        if shards.me not in before:
+            for join in self.joined:
+                join()
         for id in before.keys() - self.members.keys():
             place = before[id].address
             log.warning("the instance %s has ended", f"at {place}" if place else "that was stopping")
@@ -127,6 +131,12 @@ class Sharing:
                 self._moving = self._service.spawn(self._move(*move))
             else:
                 self._begun.set()
+
+    async def others(self) -> list[Member]:
+        """Return the other instances that answer requests, as they are now."""
+        store, committer = self._service.held()
+        found = await self._service.steps.wait(committer.run(store.shards.look))
+        return [member for member in found if member.address not in ("", self.address)]
 
     def _silent(self, me: int) -> list[Member]:
         """Return the members that have counted no beat for long: their machine is gone, or they are stopped."""

@@ -12,6 +12,7 @@ from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.models import Problem, ReloadAnswer, TokensAnswer
 
 RELOAD = "/v1/tokens/reload"
+READ = "the tokens were read again: there are %d"
 
 log = logging.getLogger("weakfeedback.serve")
 
@@ -46,7 +47,6 @@ def reload_tokens(auth: Auth, settings: Any) -> int:
         auth.replace(settings.reload().tokens)
     except Exception as error:  # whatever is wrong with the file
         raise Problem("invalid", str(error)) from None
-    log.warning("the tokens were read again: there are %d", len(auth.tokens))
     return len(auth.tokens)
 
 
@@ -58,6 +58,7 @@ def token_operations(auth: Auth, settings: Any) -> list[Operation]:
 
     async def reload(call: Incoming) -> Outgoing:
         count, sharing = reload_tokens(auth, settings), call.service.sharing
+        log.warning(READ, count)
         if sharing is not None and not sharing.passing.is_passed(call.headers):
             await sharing.passing.tell_all(RELOAD)
         return Outgoing({"tokens": count})
