@@ -184,21 +184,8 @@ class Passing:
     async def tell(self, name: str, path: str, told: dict[str, Any]) -> int | None:
         """Tell the owner of a learner something of our own; return the status of its answer, None if there is none."""
         owner = self._sharing.owner(name)
-        if owner is None:
-            return None
-        headers = {PASSED.decode(): self._sharing.secret.decode(), "content-type": "application/json"}
-        limit = aiohttp.ClientTimeout(total=PATIENCE)
-        try:
-            async with self._session(owner).post(
-                owner.address + path,
-                data=orjson.dumps(told),
-                headers=headers,
-                timeout=limit,
-                allow_redirects=False,
-            ) as answer:
-                return answer.status
-        except (aiohttp.ClientError, OSError, TimeoutError):
-            return None
+        found = None if owner is None else await self._post(owner, path, orjson.dumps(told))
+        return None if found is None else found[0]
 
     async def tell_all(self, path: str) -> None:
         """Tell all others something of our own; Problem if one refuses or is not reached."""
@@ -211,21 +198,34 @@ class Passing:
             raise Problem("moving", words, retry_after=1)
 
     async def _tell(self, member: Member, path: str) -> Problem | None:
-        try:
-            async with self._session(member).post(
-                member.address + path,
-                headers={PASSED.decode(): self._sharing.secret.decode()},
-                timeout=aiohttp.ClientTimeout(total=PATIENCE),
-                allow_redirects=False,
-            ) as answer:
-                status, said = answer.status, (await answer.read()).decode("utf-8", "replace")
-        except (aiohttp.ClientError, OSError, TimeoutError):
+        found = await self._post(member, path)
+        if found is None:
             return Problem("moving", f"{member.address} was not reached")
+        status, body = found
         if status < 300:
             return None
+        said = body.decode("utf-8", "replace")
         with contextlib.suppress(ValueError, TypeError, LookupError):
             said = str(orjson.loads(said)["detail"])
         return Problem("invalid", f"{member.address} says {status}: {one_line(said, 300)}")
+
+    async def _post(self, member: Member, path: str, body: bytes = b"") -> tuple[int, bytes] | None:
+        """Return the status and the body of an answer to something of our own; None if there is none."""
+        headers = {PASSED.decode(): self._sharing.secret.decode()}
+        if body:
+            headers["content-type"] = "application/json"
+        limit = aiohttp.ClientTimeout(total=PATIENCE)
+        try:
+            async with self._session(member).post(
+                member.address + path,
+                data=body or None,
+                headers=headers,
+                timeout=limit,
+                allow_redirects=False,
+            ) as answer:
+                return answer.status, await answer.read()
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return None
 
     def _session(self, owner: Member) -> aiohttp.ClientSession:
         session = self._sessions.get(owner.id)

@@ -59,8 +59,9 @@ def token_operations(auth: Auth, settings: Any) -> list[Operation]:
     async def reload(call: Incoming) -> Outgoing:
         count, sharing = reload_tokens(auth, settings), call.service.sharing
         log.warning(READ, count)
-        if sharing is not None and not sharing.passing.is_passed(call.headers):
-            await sharing.passing.tell_all(RELOAD)
+        passing = None if sharing is None else sharing.passing
+        if passing is not None and not passing.is_passed(call.headers):
+            await passing.tell_all(RELOAD)
         return Outgoing({"tokens": count})
 
     return [
