@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -255,6 +256,28 @@ def test_an_output_told_again_gives_the_same_step():
     with pytest.raises(UnknownDecision):
         cascade.tell(id + 1, "a")
     assert cascade.rounds == 1
+
+
+@pytest.mark.parametrize("others", ["b", "bc"])
+def test_an_output_that_another_thread_tells_meanwhile_too(others):
+    begun = []
+
+    def tell():
+        for stage, output in enumerate(others, start=1):
+            begun.append(cascade.tell(id, output, stage=stage))
+
+    def compare(one, other):
+        if not begun:
+            begun.append(threading.Thread(target=tell))
+            begun[0].start()
+            begun[0].join()
+        return one == other
+
+    cascade = Cascade(3, **COSTS, policy=FixedArm([0.01, 0.03, 0.09], len(others)), compare=compare)
+    id = cascade.begin().id
+    cascade.tell(id, "a", stage=0)
+    assert cascade.tell(id, "b", stage=1) == begun[1]
+    assert (begun[-1].answer.label, cascade.rounds, cascade.pending) == (others[-1], 1, [])
 
 
 def test_a_round_told_again_has_the_prices_of_its_time():

@@ -164,7 +164,7 @@ def test_eight_threads_that_give_the_same_feedback_teach_it_once(kind):
                 outcomes.append(outcome)
             rounds.wait()
 
-    in_threads(8, work)
+    in_threads(8, work, rounds)
     assert (outcomes.count("accepted"), outcomes.count("duplicate")) == (40, 7 * 40)
     assert state(thing) == state(twin)
 

@@ -16,8 +16,11 @@ def too_late(act: Callable[[], object], but: str) -> str:
     return said
 
 
-def in_threads(count: int, work: Callable[[int], None]) -> None:
-    """Run ``work(n)`` for n = 0, ..., count - 1 in a thread each, all begun together; raise what one of them raised."""
+def in_threads(count: int, work: Callable[[int], None], *barriers: threading.Barrier) -> None:
+    """Run ``work(n)`` for n = 0, ..., count - 1 in a thread each, all begun together; raise what one of them raised.
+
+    Then nobody waits any longer at the ``barriers``.
+    """
     start, failures = threading.Barrier(count), list[BaseException]()
 
     def run(n: int) -> None:
@@ -26,6 +29,8 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
             work(n)
         except BaseException as error:
             failures.append(error)
+            for barrier in barriers:
+                barrier.abort()
 
     threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
     for thread in threads:

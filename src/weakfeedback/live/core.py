@@ -571,7 +571,7 @@ class Core:
         self._make(change, lambda _: None)
 
     def advance(self, id: int, before: Any, told: Any, learn: bool) -> Any:
-        """Let an open decision go on with an output; return it as it is then, None if it has changed meanwhile.
+        """Let an open decision go on with an output; return it as it is then, None if others changed or ended it.
 
         With ``learn``, a round that has its last output is learned in the same change.
         """
@@ -581,7 +581,7 @@ class Core:
         return found
 
     def _advance(self, id: int, before: Any, told: Any, learn: bool) -> Any:
-        if self.ledger.decided(id) is not before:
+        if self.ledger.waiting.get(id) is not before:
             return None
         return self._make(self._chosen(), self._fill_advance, id, before, told, learn)
 

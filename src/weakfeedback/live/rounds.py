@@ -146,7 +146,7 @@ class Rounds:
         told = self._game.told_of(before, output, core.counts, core.terms)
         after = core.advance(id, before, told, learn=False)
         if after is None:
-            raise RuntimeError(f"decision {id} was told by somebody else while it was under way")
+            raise RuntimeError(f"decision {id} was told or ended by somebody else while it was under way")
         return after
 
     def _say_failed(self, failed: dict[int, Exception]) -> None:

@@ -58,12 +58,12 @@ class StepByStep(Part):
     def _tell(self, id: int, output: Any, wanted: int | None, content: str) -> None:
         """Let the round go on with an output; do nothing if the call is a repetition."""
         core, game = self._core, self._game
-        known, open_round, asks = core.run(self._known, id)
-        earlier = {one.stage: one for one in known[:-1]}
-        if open_round is None and wanted in earlier and not asks[-1].more:  # of a finished round
-            self._check_same(id, earlier[wanted], content)
-            return
-        while True:
+        while True:  # once more if another thread was faster
+            known, open_round, asks = core.run(self._known, id)
+            earlier = {one.stage: one for one in known[:-1]}
+            if open_round is None and wanted in earlier and not asks[-1].more:  # of a finished round
+                self._check_same(id, earlier[wanted], content)
+                return
             before: Progress | None = core.awaited(id, content)
             if before is None:
                 return
